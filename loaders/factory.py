@@ -1,0 +1,74 @@
+"""From a config to a loader."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import logging
+from dataclasses import replace
+
+from loaders.base import Loader, Source, element_names
+from loaders.check import Rules, check_shards, scan_shards
+from loaders.config import LoaderConfig
+from loaders.guess import resolve_schema
+from loaders.order import Plan
+from loaders.shards import find_shards
+
+log = logging.getLogger(__name__)
+
+BACKENDS = {"tfdata": "loaders.tfdata", "dali": "loaders.dali"}
+"""Name to the module whose ``build(config, source)`` gives the loader; imported only when asked for."""
+
+
+def make_loader(config: LoaderConfig) -> Loader:
+    """The loader that ``config`` describes; every record was checked when it returns.
+
+    Errors: ValueError, in one sentence, for data or options that can't be used;
+    OSError for files that can't be read or written.
+    """
+    name = choose_backend(config)
+    source = open_source(config)
+    if name != config.loader:
+        config = replace(config, loader=name)  # type: ignore[arg-type]
+    loader: Loader = importlib.import_module(BACKENDS[name]).build(config, source)
+    return loader
+
+
+def choose_backend(config: LoaderConfig) -> str:
+    """The backend's name; for ``auto`` it says in one line which was chosen and why."""
+    if config.loader != "auto":
+        return config.loader
+    if config.device != "gpu":
+        choice, why = "tfdata", "the step runs on the CPU"
+    elif importlib.util.find_spec("nvidia") is None or importlib.util.find_spec("nvidia.dali") is None:
+        choice, why = "tfdata", "DALI is not installed"
+    else:
+        choice, why = "dali", "DALI is installed and the step runs on a GPU"
+    log.info("loader auto: %s, because %s", choice, why)
+    return choice
+
+
+def open_source(config: LoaderConfig) -> Source:
+    """Find, describe and check the shards. Errors: ValueError, OSError."""
+    shards = find_shards(config.data)
+    schema = resolve_schema(config, shards)
+    rules = Rules.of(config, schema)
+    indexes = scan_shards(shards) if config.trust_data else check_shards(shards, rules)
+    plan = Plan(
+        counts=tuple(len(index) for index in indexes), shard_id=config.shard_id, num_shards=config.num_shards
+    )
+    if "image_id" in element_names(config) and schema.id_feature is None:
+        raise ValueError("the records' id is asked for, but they have none that could be guessed: --id-feature")
+    _check_enough(config, plan)
+    return Source(schema=schema, rules=rules, shards=tuple(shards), indexes=tuple(indexes), plan=plan)
+
+
+def _check_enough(config: LoaderConfig, plan: Plan) -> None:
+    share = "" if plan.num_shards == 1 else f" of worker {plan.shard_id} of {plan.num_shards}"
+    if plan.records == 0:
+        raise ValueError(f"there are no records for the share{share}: {sum(plan.counts)} in all")
+    if config.form == "train" and plan.records < config.batch_size:
+        raise ValueError(
+            f"the {plan.records} records{share} are fewer than one batch of {config.batch_size}, and training "
+            f"drops the remainder, so no step could be made: use a smaller --batch-size"
+        )

@@ -1,0 +1,155 @@
+"""What can be said of a PNG file without decoding it: its header, and whether its data is whole.
+
+Source: the PNG specification, third edition, sections 5 (datastream), 8.1 (Adam7) and 9 (filters).
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+
+_DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
+"""Colour type to the bit depths that the standard allows (PNG, third edition, table 11.1)."""
+
+_SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
+"""Colour type to samples a pixel."""
+
+_ADAM7 = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))
+"""First column, first row, column step, row step of each pass of an interlaced image."""
+
+_FILTERS = b"\x00\x01\x02\x03\x04"
+_CRITICAL = (b"IHDR", b"PLTE", b"IDAT", b"IEND")
+
+_OTHER_FILES = (
+    (b"\xff\xd8\xff", "a JPEG"),
+    (b"GIF8", "a GIF"),
+    (b"BM", "a BMP"),
+    (b"RIFF", "a WebP or another RIFF file"),
+    (b"II*\x00", "a TIFF"),
+    (b"MM\x00*", "a TIFF"),
+    (b"\x00\x00\x00\x0cjP", "a JPEG 2000"),
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PngHeader:
+    """What the IHDR chunk says."""
+
+    width: int
+    height: int
+    bit_depth: int
+    color_type: int
+    """0 grey, 2 RGB, 3 palette, 4 grey and alpha, 6 RGB and alpha."""
+    interlaced: bool
+
+
+def read_header(data: bytes) -> PngHeader:
+    """The header of the PNG file ``data`` (its first 33 bytes are enough).
+
+    Errors: ValueError whose words go on after "the image ", such as "is empty (0 bytes)".
+    """
+    if not data:
+        raise ValueError("is empty (0 bytes)")
+    if not data.startswith(SIGNATURE):
+        kind = next((f"it is {name}" for magic, name in _OTHER_FILES if data.startswith(magic)), None)
+        raise ValueError(f"is no PNG file: {kind or f'it begins with {data[:8]!r}'}")
+    if len(data) < 33:
+        raise ValueError(f"is cut off: its header takes 33 bytes, {len(data)} are there")
+    length, chunk = struct.unpack(">I4s", data[8:16])
+    if chunk != b"IHDR" or length != 13:
+        raise ValueError(f"is damaged: the first chunk must be IHDR of 13 bytes, not {chunk!r} of {length}")
+    width, height, depth, color_type, compression, filters, interlace = struct.unpack(">IIBBBBB", data[16:29])
+    if not (0 < width < 2**31 and 0 < height < 2**31):
+        raise ValueError(f"is damaged: its header says {height} x {width} pixels (height x width)")
+    if depth not in _DEPTHS.get(color_type, ()):
+        raise ValueError(f"is damaged: colour type {color_type} with {depth} bits is not allowed")
+    if compression or filters or interlace > 1:
+        raise ValueError("is damaged: its header names an unknown compression, filter or interlace method")
+    return PngHeader(
+        width=width, height=height, bit_depth=depth, color_type=color_type, interlaced=bool(interlace)
+    )
+
+
+def check_png(data: bytes, header: PngHeader) -> None:
+    """Check that the image data of a PNG is whole: chunks, checksums, inflated size, filters.
+
+    The caller has compared ``header`` with the size it expects: that bounds the memory
+    (the inflated rows).
+    Errors: ValueError whose words go on after "the image ".
+    """
+    stream = bytearray()
+    has_palette = False
+    for kind, body in _chunks(data):
+        if kind == b"PLTE":
+            has_palette = True
+        elif kind == b"IDAT":
+            stream += body
+    if header.color_type == 3 and not has_palette:
+        raise ValueError("is damaged: it has palette colours and no palette (PLTE)")
+    rows = _row_bytes(header)
+    expected = sum(count * (1 + size) for count, size in rows)
+    _check_filters(_inflate(bytes(stream), expected), rows)
+
+
+def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Type and body of each chunk up to IEND; what stands behind IEND is nobody's."""
+    offset = len(SIGNATURE)
+    while True:
+        if offset + 12 > len(data):
+            raise ValueError(f"is cut off: it ends at byte {len(data)} without an IEND chunk")
+        length, kind = struct.unpack_from(">I4s", data, offset)
+        end = offset + 8 + length
+        if end + 4 > len(data):
+            raise ValueError(f"is cut off: it ends at byte {len(data)}, inside its {_name(kind)} chunk")
+        if kind in _CRITICAL:
+            (stored,) = struct.unpack_from(">I", data, end)
+            if stored != zlib.crc32(memoryview(data)[offset + 4 : end]):
+                raise ValueError(f"is damaged: the checksum of its {_name(kind)} chunk at byte {offset} is wrong")
+        if kind == b"IEND":
+            return
+        yield kind, data[offset + 8 : end]
+        offset = end + 4
+
+
+def _name(kind: bytes) -> str:
+    return kind.decode("ascii", "backslashreplace")
+
+
+def _row_bytes(header: PngHeader) -> list[tuple[int, int]]:
+    """(rows, bytes of a row without its filter byte) of each pass; one pass unless interlaced."""
+    bits = _SAMPLES[header.color_type] * header.bit_depth
+    passes = _ADAM7 if header.interlaced else ((0, 0, 1, 1),)
+    rows = []
+    for x, y, x_step, y_step in passes:
+        columns = max(0, -(-(header.width - x) // x_step))
+        if columns:
+            rows.append((max(0, -(-(header.height - y) // y_step)), -(-columns * bits // 8)))
+    return rows
+
+
+def _inflate(stream: bytes, expected: int) -> bytes:
+    inflater = zlib.decompressobj()
+    try:
+        raw = inflater.decompress(stream, expected + 1)
+        # The stream's own checksum is compared when its end is reached.
+        if len(raw) == expected and not inflater.eof:
+            inflater.decompress(inflater.unconsumed_tail, 1)
+    except zlib.error as error:
+        raise ValueError(f"is damaged: its pixels can't be inflated ({error})") from None
+    if len(raw) < expected:
+        raise ValueError(f"has too few rows: {expected} bytes of pixels are needed, {len(raw)} are there")
+    return raw
+
+
+def _check_filters(raw: bytes, rows: list[tuple[int, int]]) -> None:
+    begin = 0
+    for count, size in rows:
+        end = begin + count * (1 + size)
+        wrong = raw[begin : end : 1 + size].translate(None, _FILTERS)
+        if wrong:
+            raise ValueError(f"is damaged: a row names filter {wrong[0]}; there are 0 to 4")
+        begin = end

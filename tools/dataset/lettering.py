@@ -1,0 +1,75 @@
+"""Where a text stands on its image, and in which letters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import cos, radians, sin
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+from tools.dataset import fonts
+
+_MEASURED_SIZE = 64.0
+_MOST_DEGREES = 3.0
+_SMALLEST_SHARE = 0.7
+"""The largest size that fits times this is the smallest size drawn."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lettering:
+    """A text as two masks of the image's size; 255 is covered, 0 is not."""
+
+    ink: Image.Image
+    """The strokes of the letters."""
+    plate: Image.Image
+    """The slanted box around them."""
+
+
+def place_text(
+    rng: np.random.Generator, text: str, *, faces: tuple[str, ...], height: int, width: int
+) -> Lettering:
+    """Set ``text`` in one of ``faces``, at a size, slant and place that keep it whole on the image."""
+    face = faces[rng.integers(len(faces))]
+    angle = rng.uniform(-_MOST_DEGREES, _MOST_DEGREES)
+    size = _largest_size(face, text, angle, height=height, width=width) * rng.uniform(_SMALLEST_SHARE, 1.0)
+    ink = _draw(text, face, size)
+    plate = Image.new("L", ink.size, 255)
+    ink, plate = (mask.rotate(angle, Image.Resampling.BICUBIC, expand=True) for mask in (ink, plate))
+    left = int(rng.integers(max(0, width - ink.width) + 1))
+    top = int(rng.integers(max(0, height - ink.height) + 1))
+    ink, plate = (_onto_canvas(mask, left, top, height=height, width=width) for mask in (ink, plate))
+    return Lettering(ink=ink, plate=plate)
+
+
+def _largest_size(face: str, text: str, angle: float, *, height: int, width: int) -> float:
+    """The size in pixels at which the slanted box of ``text`` just fits."""
+    text_width, text_height = _extent(face, text, _MEASURED_SIZE)
+    slant = abs(radians(angle))
+    slanted_width = text_width * cos(slant) + text_height * sin(slant)
+    slanted_height = text_width * sin(slant) + text_height * cos(slant)
+    # Two pixels on each side: the hinting of small sizes and the rotation's soft edge.
+    return _MEASURED_SIZE * min((width - 4) / slanted_width, (height - 4) / slanted_height)
+
+
+def _extent(face: str, text: str, size: float) -> tuple[float, float]:
+    """Width of the text and height of a line (so that '..' grows no larger than 'Ag'), in pixels."""
+    font = fonts.load(face, size)
+    left, _, right, _ = font.getbbox(text)
+    return max(right - left, size / 4), float(sum(font.getmetrics()))
+
+
+def _draw(text: str, face: str, size: float) -> Image.Image:
+    """The upright text on the smallest mask that holds it, a margin of a tenth of a line around it."""
+    font = fonts.load(face, size)
+    left, top, right, bottom = font.getbbox(text)
+    margin = max(1, round(size / 16))
+    mask = Image.new("L", (round(right - left) + 2 * margin, round(bottom - top) + 2 * margin), 0)
+    ImageDraw.Draw(mask).text((margin - left, margin - top), text, fill=255, font=font)
+    return mask
+
+
+def _onto_canvas(mask: Image.Image, left: int, top: int, *, height: int, width: int) -> Image.Image:
+    canvas = Image.new("L", (width, height), 0)
+    canvas.paste(mask, (left, top))
+    return canvas
