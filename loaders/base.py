@@ -75,7 +75,9 @@ def element_spec(config: LoaderConfig, schema: Schema) -> tuple[Any, ...]:
     import tensorflow as tf
 
     batch = config.batch_size
-    image = tf.TensorSpec([batch, schema.height, schema.width, schema.channels], tf.as_dtype(config.image_dtype))
+    image = tf.TensorSpec(
+        [batch, schema.height, schema.width, schema.channels], tf.as_dtype(config.image_dtype)
+    )
     tokens = tf.TensorSpec([batch, schema.max_len], tf.as_dtype(config.target_dtype))
     image_id = tf.TensorSpec([batch, config.id_bytes], tf.uint8)
     valid = tf.TensorSpec([batch], tf.bool)

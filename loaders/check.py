@@ -98,9 +98,7 @@ def check_record(record: bytes, rules: Rules) -> str | None:
     return None
 
 
-def find_bad_record(
-    shards: Sequence[Shard], rules: Rules, decode: Callable[[bytes], object]
-) -> str | None:
+def find_bad_record(shards: Sequence[Shard], rules: Rules, decode: Callable[[bytes], object]) -> str | None:
     """The first record that breaks a rule or that ``decode`` (of the PNG's bytes) refuses.
 
     For the moment after a backend failed, to name what it choked on: "shard: record n ...",
@@ -134,9 +132,7 @@ def _check_shard(shard: Shard, rules: Rules) -> Index:
     return np.array(pairs, np.int64).reshape(-1, 2)
 
 
-def _map_records(
-    shard: Shard, reason: Callable[[bytes], str | None]
-) -> Iterator[tuple[Frame, str | None]]:
+def _map_records(shard: Shard, reason: Callable[[bytes], str | None]) -> Iterator[tuple[Frame, str | None]]:
     """Each record's frame and what ``reason`` says of it, in order, on all cores.
 
     Inflating and checksums run outside of Python's lock, so threads are enough.
@@ -201,7 +197,9 @@ def _check_id(features: Features, rules: Rules) -> None:
         return
     (image_id,) = _values(features, name, "bytes_list", 1)
     if len(image_id) > rules.id_bytes:
-        raise ValueError(f"feature {name!r}: an id may have {rules.id_bytes} bytes (--id-bytes): {len(image_id)}")
+        raise ValueError(
+            f"feature {name!r}: an id may have {rules.id_bytes} bytes (--id-bytes): {len(image_id)}"
+        )
 
 
 def _values(features: Features, name: str, kind: Kind, count: int) -> Sequence[Any]:
@@ -246,7 +244,9 @@ def _remember(shard: Shard, rules: Rules, index: Index) -> None:
 @cache
 def _checker_version() -> str:
     """Changes with the code that checks, so that a new rule is applied to every shard again."""
-    sources = (Path(module.__file__).read_bytes() for module in (sys.modules[__name__], png, records, example))
+    sources = (
+        Path(module.__file__).read_bytes() for module in (sys.modules[__name__], png, records, example)
+    )
     return hashlib.sha256(b"".join(sources)).hexdigest()
 
 

@@ -88,14 +88,20 @@ class LoaderFlags:
     a wrong record may then give wrong values without an error."""
 
     def __post_init__(self) -> None:
-        at_least_1 = ("batch_size", "shuffle_buffer", "shuffle_batches", "cycle_length", "parallel_iterations")
+        at_least_1 = (
+            "batch_size",
+            "shuffle_buffer",
+            "shuffle_batches",
+            "cycle_length",
+            "parallel_iterations",
+        )
         for field in (*at_least_1, "prefetch", "id_bytes", "num_shards"):
-            _check_at_least(self, field, 1)
+            check_at_least(self, field, 1)
         for field in ("parallel_reads", "parallel_calls", "dali_threads", "shard_id", "seed"):
-            _check_at_least(self, field, 0)
+            check_at_least(self, field, 0)
         for field in ("max_len", "height", "width", "num_classes"):
             if getattr(self, field) is not None:
-                _check_at_least(self, field, 1)
+                check_at_least(self, field, 1)
         if self.channels not in (None, 1, 3, 4):
             raise ValueError(f"--channels must be 1, 3 or 4: {self.channels}")
         if self.shard_id >= self.num_shards:
@@ -126,7 +132,8 @@ class LoaderConfig(LoaderFlags):
         return cls(**{**taken, **changes})
 
 
-def _check_at_least(config: LoaderFlags, field: str, least: int) -> None:
+def check_at_least(config: LoaderFlags, field: str, least: int) -> None:
+    """Raise ValueError, in the words of the command line, when a field is below ``least``."""
     value = getattr(config, field)
     if value < least:
         raise ValueError(f"--{field.replace('_', '-')} must be at least {least}: {value}")

@@ -26,7 +26,6 @@ from loaders.base import Source, batches_in_one_pass, element_names, element_spe
 from loaders.config import AUTO, LoaderConfig
 from loaders.index import Index, index_path, read_index, write_index
 from loaders.order import Span
-from loaders.png import read_header
 from loaders.shards import Shard
 
 try:
@@ -35,8 +34,9 @@ try:
     from nvidia.dali import tfrecord as tfrec
 except ImportError as error:
     raise ValueError(
-        f"--loader dali: DALI can't be imported ({error}). `uv sync` installs it on Linux x86-64 where g++ is "
-        "there to compile its TensorFlow plugin; elsewhere use --loader tfdata (`uv run --no-group dali ...`)"
+        f"--loader dali: DALI can't be imported ({error}). `uv sync` installs it on Linux x86-64 "
+        "where g++ is there to compile its TensorFlow plugin; elsewhere use --loader tfdata "
+        "(`uv run --no-group dali ...`)"
     ) from error
 
 log = logging.getLogger(__name__)
@@ -52,9 +52,13 @@ class DaliLoader:
         self.source = source
         self.element_spec = element_spec(config, source.schema)
         self.device = _device(config)
-        self.decode = f"DALI decoders.image on the host{', copied to the GPU' if self.device == 'gpu' else ' (CPU)'}"
+        self.decode = (
+            f"DALI decoders.image on the host{', copied to the GPU' if self.device == 'gpu' else ' (CPU)'}"
+        )
         _check_supported(config, source)
-        self._index_files = [ensure_index_file(s, i, config) for s, i in zip(source.shards, source.indexes, strict=True)]
+        self._index_files = [
+            ensure_index_file(s, i, config) for s, i in zip(source.shards, source.indexes, strict=True)
+        ]
 
     def dataset(self, start_step: int = 0) -> tf.data.Dataset:
         if self.config.form == "train":
@@ -80,7 +84,11 @@ class DaliLoader:
             return self._one_pass(0).take(0)
         dataset = self._dali_dataset(plan.spans_from(start), pad_last_batch=True)
         dataset = dataset.take(batches_in_one_pass(left, batch_size))
-        valid = tf.data.Dataset.range(left).batch(batch_size).map(lambda rows: tf.range(batch_size) < tf.size(rows))
+        valid = (
+            tf.data.Dataset.range(left)
+            .batch(batch_size)
+            .map(lambda rows: tf.range(batch_size) < tf.size(rows))
+        )
         dataset = tf.data.Dataset.zip(dataset, valid)
         return dataset.map(lambda parts, valid_B: (*self._finish(*parts), valid_B))
 
@@ -113,7 +121,7 @@ class DaliLoader:
             seed=config.seed,
         )
         with pipeline:
-            features = fn.readers.tfrecord(
+            features: Any = fn.readers.tfrecord(
                 name="reader",
                 path=[self.source.paths[span.shard] for span in spans],
                 index_path=self._index_paths(spans),
@@ -135,7 +143,9 @@ class DaliLoader:
             )
             parts = {"image": self._cast_images(images)}
             if "tokens" in element_names(config):
-                tokens = fn.pad(features[schema.target_feature], axes=[0], shape=[schema.max_len], fill_value=0)
+                tokens = fn.pad(
+                    features[schema.target_feature], axes=[0], shape=[schema.max_len], fill_value=0
+                )
                 parts["tokens"] = fn.cast(tokens, dtype=_DALI_TYPES[config.target_dtype])
             if "image_id" in element_names(config):
                 ids = features[schema.id_feature]
@@ -146,10 +156,10 @@ class DaliLoader:
             pipeline.set_outputs(*outputs)
         return pipeline
 
-    def _features(self) -> dict[str, Any]:
+    def _features(self) -> dict[str | None, Any]:
         """What to parse: the parts of the element and no more."""
         config, schema = self.config, self.source.schema
-        features = {schema.image_feature: tfrec.FixedLenFeature([], tfrec.string, "")}
+        features: dict[str | None, Any] = {schema.image_feature: tfrec.FixedLenFeature([], tfrec.string, "")}
         if "tokens" in element_names(config):
             # A list of any length, so that an absent one is empty and padded to zeros;
             # FixedLenFeature gives uninitialised memory there.
@@ -280,4 +290,6 @@ def _check_supported(config: LoaderConfig, source: Source) -> None:
             "use --loader tfdata, or --shuffle records"
         )
     if source.schema.channels == 4:
-        raise ValueError("--channels 4: DALI decodes to 1 or 3 channels; use --loader tfdata, or --channels 3")
+        raise ValueError(
+            "--channels 4: DALI decodes to 1 or 3 channels; use --loader tfdata, or --channels 3"
+        )

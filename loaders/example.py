@@ -35,7 +35,9 @@ def parse_example(data: bytes) -> dict[str, tuple[Kind, Sequence[Any]]]:
 @cache
 def _message_class() -> Any:
     field = descriptor_pb2.FieldDescriptorProto
-    file = descriptor_pb2.FileDescriptorProto(name="feedline/example.proto", package="feedline", syntax="proto3")
+    file = descriptor_pb2.FileDescriptorProto(
+        name="feedline/example.proto", package="feedline", syntax="proto3"
+    )
     lists = {
         "BytesList": (field.TYPE_BYTES, "bytes_list"),
         "FloatList": (field.TYPE_FLOAT, "float_list"),

@@ -58,7 +58,9 @@ def open_source(config: LoaderConfig) -> Source:
         counts=tuple(len(index) for index in indexes), shard_id=config.shard_id, num_shards=config.num_shards
     )
     if "image_id" in element_names(config) and schema.id_feature is None:
-        raise ValueError("the records' id is asked for, but they have none that could be guessed: --id-feature")
+        raise ValueError(
+            "the records' id is asked for, but they have none that could be guessed: --id-feature"
+        )
     _check_enough(config, plan)
     return Source(schema=schema, rules=rules, shards=tuple(shards), indexes=tuple(indexes), plan=plan)
 
@@ -69,6 +71,6 @@ def _check_enough(config: LoaderConfig, plan: Plan) -> None:
         raise ValueError(f"there are no records for the share{share}: {sum(plan.counts)} in all")
     if config.form == "train" and plan.records < config.batch_size:
         raise ValueError(
-            f"the {plan.records} records{share} are fewer than one batch of {config.batch_size}, and training "
-            f"drops the remainder, so no step could be made: use a smaller --batch-size"
+            f"the {plan.records} records{share} are fewer than one batch of {config.batch_size}, and "
+            f"training drops the remainder, so no step could be made: use a smaller --batch-size"
         )

@@ -45,7 +45,8 @@ def resolve_schema(flags: LoaderFlags, shards: Sequence[Shard]) -> Schema:
         schema = Schema(**merged)
     except ValueError as error:
         raise ValueError(f"the schema (flags and {source}): {error}") from None
-    log.info("schema: %s (flags not given: from %s)", flags_of(schema), source)
+    if not set(given) >= set(_SCHEMA_FIELDS) - {"alphabet", "id_feature"}:
+        log.info("schema: %s (flags not given: from %s)", flags_of(schema), source)
     return schema
 
 
@@ -91,7 +92,9 @@ def _described(shards: Sequence[Shard]) -> Schema | None:
         schemas[path] = _schema_of(content, path)
     different = list(dict.fromkeys(schemas.values()))
     if len(different) > 1:
-        raise ValueError(f"the shards' schemas differ: {' and '.join(str(path) for path in sorted(schemas)[:2])}")
+        raise ValueError(
+            f"the shards' schemas differ: {' and '.join(str(path) for path in sorted(schemas)[:2])}"
+        )
     return different[0]
 
 
@@ -120,17 +123,23 @@ def _guess(given: dict[str, Any], shards: Sequence[Shard]) -> dict[str, Any]:
             try:
                 examples.append(parse_example(record))
             except ValueError as error:
-                raise ValueError(f"{shard.path}: record {frame.record} at byte {frame.offset}: {error}") from None
+                raise ValueError(
+                    f"{shard.path}: record {frame.record} at byte {frame.offset}: {error}"
+                ) from None
     first = next((example for example in examples if example), {})
     image = given.get("image_feature") or _guess_image(first)
     target = given.get("target_feature") or _guess_target(first)
     guess: dict[str, Any] = {"image_feature": image, "target_feature": target}
     guess["id_feature"] = _guess_id(first, image)
     guess.update(_guess_image_size(examples, image))
-    codes = [list(example[target][1]) for example in examples if example.get(target, ("", ()))[0] == "int64_list"]
+    codes = [
+        list(example[target][1]) for example in examples if example.get(target, ("", ()))[0] == "int64_list"
+    ]
     codes = [values for values in codes if values]
     if not codes:
-        raise ValueError(f"feature {target!r} is no int64_list in the first records: name it with --target-feature")
+        raise ValueError(
+            f"feature {target!r} is no int64_list in the first records: name it with --target-feature"
+        )
     guess["max_len"] = max(len(values) for values in codes)
     guess["num_classes"] = max(1, 1 + max(max(values) for values in codes))
     return guess
@@ -160,7 +169,9 @@ def _guess_id(example: dict[str, tuple[str, Sequence[Any]]], image: str) -> str 
     if "image_id" in example:
         return "image_id"
     texts = [name for name, (kind, _) in example.items() if kind == "bytes_list" and name != image]
-    telling = [name for name in texts if name.lower().rsplit("/", 1)[-1] in ("id", "key", "filename", "file_name")]
+    telling = [
+        name for name in texts if name.lower().rsplit("/", 1)[-1] in ("id", "key", "filename", "file_name")
+    ]
     return telling[0] if len(telling) == 1 else None
 
 
@@ -180,6 +191,8 @@ def _guess_image_size(examples: Sequence[dict[str, tuple[str, Sequence[Any]]]], 
 def _only(names: Sequence[str], example: dict[str, tuple[str, Sequence[Any]]], what: str, flag: str) -> str:
     if len(names) == 1:
         return names[0]
-    there = ", ".join(f"{name!r} ({kind or 'empty'})" for name, (kind, _) in sorted(example.items())) or "none"
+    there = (
+        ", ".join(f"{name!r} ({kind or 'empty'})" for name, (kind, _) in sorted(example.items())) or "none"
+    )
     found = f"several features could be {what}" if names else f"no feature holds {what}"
     raise ValueError(f"{found}: name it with {flag}; there are {there}")

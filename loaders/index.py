@@ -36,7 +36,9 @@ def index_path(shard: str, index_dir: str | None = None) -> str:
 
 def write_index(path: str | os.PathLike[str], index: Index | Sequence[tuple[int, int]]) -> None:
     """Write an index file, whole or not at all. Errors: OSError."""
-    lines = "".join(f"{offset} {size}\n" for offset, size in np.asarray(index, np.int64).reshape(-1, 2).tolist())
+    lines = "".join(
+        f"{offset} {size}\n" for offset, size in np.asarray(index, np.int64).reshape(-1, 2).tolist()
+    )
     with write_beside(path) as file:
         file.write(lines.encode("ascii"))
 
@@ -55,7 +57,9 @@ def read_index(path: str | os.PathLike[str]) -> Index:
         fields = line.split()
         # isdigit on bytes is ASCII only; int() alone would take "1_0", "+1" and other scripts.
         if len(fields) != 2 or not all(field.isdigit() and len(field) <= 18 for field in fields):
-            raise ValueError(f"{path}: line {number} must be two whole numbers, offset and size: {line[:60]!r}")
+            raise ValueError(
+                f"{path}: line {number} must be two whole numbers, offset and size: {line[:60]!r}"
+            )
         offset, size = int(fields[0]), int(fields[1])
         if size < FRAME_BYTES:
             raise ValueError(f"{path}: line {number}: a frame takes at least {FRAME_BYTES} bytes, not {size}")

@@ -108,7 +108,9 @@ def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
         if kind in _CRITICAL:
             (stored,) = struct.unpack_from(">I", data, end)
             if stored != zlib.crc32(memoryview(data)[offset + 4 : end]):
-                raise ValueError(f"is damaged: the checksum of its {_name(kind)} chunk at byte {offset} is wrong")
+                raise ValueError(
+                    f"is damaged: the checksum of its {_name(kind)} chunk at byte {offset} is wrong"
+                )
         if kind == b"IEND":
             return
         yield kind, data[offset + 8 : end]

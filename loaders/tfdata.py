@@ -36,7 +36,9 @@ class TfdataLoader:
     def _training(self, start_step: int) -> tf.data.Dataset:
         config, plan = self.config, self.source.plan
         if start_step and not config.deterministic:
-            raise ValueError("start_step needs --deterministic: without it no order can be entered in the middle")
+            raise ValueError(
+                "start_step needs --deterministic: without it no order can be entered in the middle"
+            )
         start = start_step * config.batch_size
         if config.shuffle == "records":
             dataset = self._read(plan.spans())
@@ -123,11 +125,11 @@ class TfdataLoader:
             for name, spec in zip(element_names(config), self.element_spec, strict=True)
         )
 
-    def _features(self) -> dict[str, tf.io.FixedLenFeature]:
+    def _features(self) -> dict[str | None, tf.io.FixedLenFeature]:
         """What to parse: the parts of the element and no more."""
         config, schema = self.config, self.source.schema
         default = config.missing == "default"
-        features = {schema.image_feature: tf.io.FixedLenFeature([], tf.string)}
+        features: dict[str | None, Any] = {schema.image_feature: tf.io.FixedLenFeature([], tf.string)}
         if "tokens" in element_names(config):
             zeros = [0] * schema.max_len if default else None
             features[schema.target_feature] = tf.io.FixedLenFeature([schema.max_len], tf.int64, zeros)
@@ -157,7 +159,9 @@ class TfdataLoader:
 
     def _pad_ids(self, ids_B: tf.Tensor) -> tf.Tensor:
         longest = tf.reduce_max(tf.strings.length(ids_B))
-        check = tf.debugging.assert_less_equal(longest, self.config.id_bytes, "an id is longer than --id-bytes")
+        check = tf.debugging.assert_less_equal(
+            longest, self.config.id_bytes, "an id is longer than --id-bytes"
+        )
         with tf.control_dependencies([check]):
             return tf.io.decode_raw(ids_B, tf.uint8, fixed_length=self.config.id_bytes)
 

@@ -8,8 +8,6 @@ from types import FrameType
 
 from loaders.cli import run_cli
 from tools.dataset.config import DatasetConfig
-from tools.dataset.make import make_dataset
-from tools.dataset.summary import summary
 
 DESCRIPTION = """Make a data set of text images in TFRecord shards.
 
@@ -18,6 +16,10 @@ Beside every shard lies its index for DALI; dataset.json, written last, says tha
 
 
 def main(config: DatasetConfig) -> int:
+    # Imported here, so that --help and a wrong flag answer at once.
+    from tools.dataset.make import make_dataset
+    from tools.dataset.summary import summary
+
     # A job that is told to end cleans up as one that is interrupted.
     signal.signal(signal.SIGTERM, _end)
     dataset_file = make_dataset(config, progress=True)

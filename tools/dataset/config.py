@@ -20,7 +20,7 @@ MAX_ID_BYTES = 64
 
 _RENDERED_ONLY = ("style", "records", "min_len", "seed", "workers")
 _LEAST_HEIGHT = 12
-_LEAST_WIDTH_A_CHARACTER = 5
+_LEAST_WIDTH_A_CHARACTER = 6
 """Pixels below which a text cannot be read, whatever the font."""
 
 

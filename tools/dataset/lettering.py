@@ -11,9 +11,13 @@ from PIL import Image, ImageDraw
 from tools.dataset import fonts
 
 _MEASURED_SIZE = 64.0
+_MARGIN = 1 / 16
+"""Paper on each side of a text, as a share of the letters' size."""
 _MOST_DEGREES = 3.0
 _SMALLEST_SHARE = 0.7
-"""The largest size that fits times this is the smallest size drawn."""
+"""The largest size that fits times this is the smallest size drawn, ..."""
+_SMALLEST_SIZE = 10.0
+"""... unless that is smaller than this, in pixels, where letters begin to run together."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,10 +36,14 @@ def place_text(
     """Set ``text`` in one of ``faces``, at a size, slant and place that keep it whole on the image."""
     face = faces[rng.integers(len(faces))]
     angle = rng.uniform(-_MOST_DEGREES, _MOST_DEGREES)
-    size = _largest_size(face, text, angle, height=height, width=width) * rng.uniform(_SMALLEST_SHARE, 1.0)
+    largest = _largest_size(face, text, angle, height=height, width=width)
+    size = rng.uniform(min(largest, max(_SMALLEST_SIZE, _SMALLEST_SHARE * largest)), largest)
     ink = _draw(text, face, size)
     plate = Image.new("L", ink.size, 255)
     ink, plate = (mask.rotate(angle, Image.Resampling.BICUBIC, expand=True) for mask in (ink, plate))
+    for mask in (ink, plate):
+        # Letters do not grow evenly: hinted to whole pixels, small ones can be wider than measured.
+        mask.thumbnail((width, height))
     left = int(rng.integers(max(0, width - ink.width) + 1))
     top = int(rng.integers(max(0, height - ink.height) + 1))
     ink, plate = (_onto_canvas(mask, left, top, height=height, width=width) for mask in (ink, plate))
@@ -53,17 +61,20 @@ def _largest_size(face: str, text: str, angle: float, *, height: int, width: int
 
 
 def _extent(face: str, text: str, size: float) -> tuple[float, float]:
-    """Width of the text and height of a line (so that '..' grows no larger than 'Ag'), in pixels."""
+    """Width of the text with its margins and height of a line, in pixels.
+
+    The line's height, not the letters': '..' should grow no larger than 'Ag'.
+    """
     font = fonts.load(face, size)
     left, _, right, _ = font.getbbox(text)
-    return max(right - left, size / 4), float(sum(font.getmetrics()))
+    return right - left + 2 * _MARGIN * size, float(sum(font.getmetrics()))
 
 
 def _draw(text: str, face: str, size: float) -> Image.Image:
-    """The upright text on the smallest mask that holds it, a margin of a tenth of a line around it."""
+    """The upright text on the smallest mask that holds it and its margins."""
     font = fonts.load(face, size)
     left, top, right, bottom = font.getbbox(text)
-    margin = max(1, round(size / 16))
+    margin = max(1, round(_MARGIN * size))
     mask = Image.new("L", (round(right - left) + 2 * margin, round(bottom - top) + 2 * margin), 0)
     ImageDraw.Draw(mask).text((margin - left, margin - top), text, fill=255, font=font)
     return mask

@@ -54,7 +54,7 @@ def _source(config: DatasetConfig) -> tuple[Schema, Iterator[Record], int]:
     from tools.dataset.render import recipe_of, rendered_records
 
     recipe = recipe_of(config)
-    workers = config.workers or len(os.sched_getaffinity(0))
+    workers = config.workers or _cores()
     return recipe.schema, rendered_records(recipe, records=config.records, workers=workers), config.records
 
 
@@ -66,6 +66,11 @@ def _write_shards(config: DatasetConfig, records: Iterator[Record], total: int) 
         written = write_shard(path, tally.examples(islice(records, size)))
         shards.append({**asdict(written), "image_bytes": tally.image_bytes})
     return shards
+
+
+def _cores() -> int:
+    """Cores that this process may use; not every system can tell them from those that are there."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class _Tally:

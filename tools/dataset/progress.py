@@ -30,13 +30,13 @@ def _with_bar(items: Iterator[Item], total: int) -> Iterator[Item]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total)
         for item in items:
-            yield item
             bar.advance(task)
+            yield item
 
 
 def _with_lines(items: Iterator[Item], total: int) -> Iterator[Item]:
     every = -(-total // _LINES)
     for number, item in enumerate(items, start=1):
-        yield item
         if number % every == 0 or number == total:
             print(f"{number} of {total} records", file=sys.stderr, flush=True)
+        yield item

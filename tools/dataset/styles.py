@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageChops, ImageDraw, ImageFilter
+from PIL import Image, ImageDraw, ImageFilter
 
 from tools.dataset.lettering import Lettering
 
@@ -111,8 +111,9 @@ def _hang_sign(rng: np.random.Generator, image: Image.Image, lettering: Letterin
     """Paint a board behind the letters, a little larger than they are, with a soft shadow."""
     border = max(1, min(image.size) // 64)
     board = lettering.plate.filter(ImageFilter.MaxFilter(2 * border + 1))
-    shadow = ImageChops.offset(board, border, border).filter(ImageFilter.GaussianBlur(border))
-    image.paste((0, 0, 0), mask=shadow.point(lambda value: value * 0.4))
+    shadow = Image.new("L", image.size, 0)
+    shadow.paste(102, (border, border), board)
+    image.paste((0, 0, 0), mask=shadow.filter(ImageFilter.GaussianBlur(border)))
     image.paste(color, mask=board)
 
 
