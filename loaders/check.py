@@ -245,7 +245,7 @@ def _remember(shard: Shard, rules: Rules, index: Index) -> None:
 def _checker_version() -> str:
     """Changes with the code that checks, so that a new rule is applied to every shard again."""
     sources = (
-        Path(module.__file__).read_bytes() for module in (sys.modules[__name__], png, records, example)
+        Path(str(module.__file__)).read_bytes() for module in (sys.modules[__name__], png, records, example)
     )
     return hashlib.sha256(b"".join(sources)).hexdigest()
 

@@ -156,7 +156,7 @@ class DaliLoader:
             pipeline.set_outputs(*outputs)
         return pipeline
 
-    def _features(self) -> dict[str | None, Any]:
+    def _features(self) -> Any:
         """What to parse: the parts of the element and no more."""
         config, schema = self.config, self.source.schema
         features: dict[str | None, Any] = {schema.image_feature: tfrec.FixedLenFeature([], tfrec.string, "")}

@@ -14,7 +14,11 @@ _MEASURED_SIZE = 64.0
 _MARGIN = 1 / 16
 """Paper on each side of a text, as a share of the letters' size."""
 _MOST_DEGREES = 3.0
-_SMALLEST_SHARE = 0.7
+_CAPITALS = 0.7
+"""Height of a capital, as a share of the letters' size."""
+_FARTHEST = 0.2
+"""How far from the middle a text may stand, as a share of the image."""
+_SMALLEST_SHARE = 0.75
 """The largest size that fits times this is the smallest size drawn, ..."""
 _SMALLEST_SIZE = 10.0
 """... unless that is smaller than this, in pixels, where letters begin to run together."""
@@ -44,8 +48,8 @@ def place_text(
     for mask in (ink, plate):
         # Letters do not grow evenly: hinted to whole pixels, small ones can be wider than measured.
         mask.thumbnail((width, height))
-    left = int(rng.integers(max(0, width - ink.width) + 1))
-    top = int(rng.integers(max(0, height - ink.height) + 1))
+    left = _place(rng, width, ink.width)
+    top = _place(rng, height, ink.height)
     ink, plate = (_onto_canvas(mask, left, top, height=height, width=width) for mask in (ink, plate))
     return Lettering(ink=ink, plate=plate)
 
@@ -61,13 +65,11 @@ def _largest_size(face: str, text: str, angle: float, *, height: int, width: int
 
 
 def _extent(face: str, text: str, size: float) -> tuple[float, float]:
-    """Width of the text with its margins and height of a line, in pixels.
-
-    The line's height, not the letters': '..' should grow no larger than 'Ag'.
-    """
+    """Width and height of the text with its margins, in pixels; '..' is as high as a capital."""
     font = fonts.load(face, size)
-    left, _, right, _ = font.getbbox(text)
-    return right - left + 2 * _MARGIN * size, float(sum(font.getmetrics()))
+    left, top, right, bottom = font.getbbox(text)
+    margins = 2 * _MARGIN * size
+    return right - left + margins, max(bottom - top, _CAPITALS * size) + margins
 
 
 def _draw(text: str, face: str, size: float) -> Image.Image:
@@ -78,6 +80,13 @@ def _draw(text: str, face: str, size: float) -> Image.Image:
     mask = Image.new("L", (round(right - left) + 2 * margin, round(bottom - top) + 2 * margin), 0)
     ImageDraw.Draw(mask).text((margin - left, margin - top), text, fill=255, font=font)
     return mask
+
+
+def _place(rng: np.random.Generator, room: int, taken: int) -> int:
+    """Where a text that takes ``taken`` of ``room`` pixels begins: about the middle."""
+    free = (room - taken) / 2
+    away = min(free, _FARTHEST * room)
+    return round(free + rng.uniform(-away, away))
 
 
 def _onto_canvas(mask: Image.Image, left: int, top: int, *, height: int, width: int) -> Image.Image:
