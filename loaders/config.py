@@ -1,45 +1,53 @@
-"""What a user says of the data (``LoaderFlags``) and what a loader is built from (``LoaderConfig``)."""
+"""What a user says of the data (``DataFlags``) and what a loader is built from (``LoaderConfig``)."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
+
+from tyro.conf import arg
 
 Form = Literal["train", "eval", "predict"]
 AUTO = 0
 """Where a number of parallel calls is asked for: let the backend choose."""
 
 
+def optional(words: str, metavar: str) -> Any:
+    """How --help shows a flag that may be left out: what stands for it then, instead of 'None'."""
+    return arg(metavar=metavar, help_behavior_hint=f"(default: {words})")
+
+
+_GUESSED_STR = optional("guessed", "STR")
+_GUESSED_INT = optional("guessed", "INT")
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LoaderFlags:
+class DataFlags:
     """The flags that describe the data and how it is read. Every field is a flag.
 
     Errors: ValueError that names the field, the rule and the value.
     """
 
-    data: tuple[str, ...] = ()
+    data: Annotated[tuple[str, ...], arg(metavar="PATTERN...", help_behavior_hint="")] = ()
     """TFRecord shards: files, folders or patterns such as 'shards/train-*'."""
-    loader: Literal["auto", "tfdata", "dali"] = "auto"
-    """tfdata (tf.data, decodes on the CPU), dali (NVIDIA DALI), or auto: dali where it is installed and a
-    GPU is there."""
 
-    image_feature: str | None = None
+    image_feature: Annotated[str | None, _GUESSED_STR] = None
     """Feature with the PNG (bytes). Guessed from dataset.json or the first records, like the eight below."""
-    target_feature: str | None = None
+    target_feature: Annotated[str | None, _GUESSED_STR] = None
     """Feature with the codes of the text, or with one class label (int64)."""
-    id_feature: str | None = None
+    id_feature: Annotated[str | None, _GUESSED_STR] = None
     """Feature with the record's id (bytes)."""
-    max_len: int | None = None
+    max_len: Annotated[int | None, _GUESSED_INT] = None
     """Codes a record; 1 is a class label."""
-    height: int | None = None
+    height: Annotated[int | None, _GUESSED_INT] = None
     """Height of every image, pixels."""
-    width: int | None = None
+    width: Annotated[int | None, _GUESSED_INT] = None
     """Width of every image, pixels."""
-    channels: int | None = None
+    channels: Annotated[int | None, _GUESSED_INT] = None
     """Channels to decode to: 1, 3 or 4."""
-    num_classes: int | None = None
+    num_classes: Annotated[int | None, _GUESSED_INT] = None
     """Number of codes, the padding 0 included; a code outside of it is an error."""
-    alphabet: str | None = None
+    alphabet: Annotated[str | None, _GUESSED_STR] = None
     """Character i of it has the code i + 1; for reading results."""
 
     batch_size: int = 64
@@ -81,7 +89,7 @@ class LoaderFlags:
     """Which share of the records this worker reads, from 0."""
     num_shards: int = 1
     """Workers that the records are shared among."""
-    index_dir: str | None = None
+    index_dir: Annotated[str | None, optional("beside the shards", "DIR")] = None
     """Folder for DALI's index files where the data's own folder can't be written."""
     trust_data: bool = False
     """Do not check the records (framing, checksums, features, sizes) before their first use. With dali,
@@ -111,6 +119,15 @@ class LoaderFlags:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LoaderFlags(DataFlags):
+    """The data flags, and which backend reads."""
+
+    loader: Literal["auto", "tfdata", "dali"] = "auto"
+    """tfdata (tf.data, decodes on the CPU), dali (NVIDIA DALI), or auto: dali where it is installed and a
+    GPU is there."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class LoaderConfig(LoaderFlags):
     """All that a loader is built from: the flags, and what the program decides."""
 
@@ -125,14 +142,14 @@ class LoaderConfig(LoaderFlags):
     """Which GPU, where the device is one."""
 
     @classmethod
-    def of(cls, flags: LoaderFlags, **changes: Any) -> Self:
-        """A config with the data flags of ``flags`` (any subclass) and ``changes``."""
+    def of(cls, flags: DataFlags, **changes: Any) -> Self:
+        """A config with the data flags of ``flags`` (any subclass of theirs) and ``changes``."""
         known = {field.name for field in fields(cls)}
         taken = {name: value for name, value in asdict(flags).items() if name in known}
         return cls(**{**taken, **changes})
 
 
-def check_at_least(config: LoaderFlags, field: str, least: int) -> None:
+def check_at_least(config: DataFlags, field: str, least: int) -> None:
     """Raise ValueError, in the words of the command line, when a field is below ``least``."""
     value = getattr(config, field)
     if value < least:

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from loaders.config import LoaderFlags
+from loaders.config import DataFlags
 from loaders.example import parse_example
 from loaders.png import SIGNATURE, read_header
 from loaders.records import read_records
@@ -25,7 +25,7 @@ _RECORDS = 1000
 _SCHEMA_FIELDS = tuple(field.name for field in fields(Schema))
 
 
-def resolve_schema(flags: LoaderFlags, shards: Sequence[Shard]) -> Schema:
+def resolve_schema(flags: DataFlags, shards: Sequence[Shard]) -> Schema:
     """The schema of ``shards``, in which every flag that was given wins.
 
     Errors: ValueError that names what can't be guessed and the flag that says it.

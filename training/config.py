@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from loaders.config import LoaderFlags, check_at_least
+from tyro.conf import arg
+
+from loaders.config import LoaderFlags, check_at_least, optional
 
 XlaMode = Literal["off", "jit", "auto"]
 
@@ -18,13 +20,13 @@ class TrainingConfig(LoaderFlags):
     Errors: ValueError that names the field, the rule and the value.
     """
 
-    steps: int | None = None
+    steps: Annotated[int | None, optional("by --epochs", "INT")] = None
     """Steps to train; without it, --epochs."""
     epochs: int = 1
     """Times that every record is read; a batch may hold the end of one epoch and the begin of the next."""
-    eval_data: tuple[str, ...] = ()
+    eval_data: Annotated[tuple[str, ...], arg(metavar="PATTERN...", help_behavior_hint="")] = ()
     """Held-out shards: token and line accuracy are measured on them at the end."""
-    eval_records: int | None = None
+    eval_records: Annotated[int | None, optional("all", "INT")] = None
     """Evaluate on the first N held-out records only."""
     eval_every: int = 0
     """Evaluate every N steps as well; 0 only at the end."""
@@ -43,13 +45,13 @@ class TrainingConfig(LoaderFlags):
 
     log_every: int = 50
     """Steps between progress lines; only there does the host wait for the device."""
-    logdir: str | None = None
+    logdir: Annotated[str | None, optional("none", "DIR")] = None
     """Folder for TensorBoard, and for the profile."""
-    profile_steps: str | None = None
+    profile_steps: Annotated[str | None, optional("none", "A:B")] = None
     """A:B writes a TensorFlow profile of steps A to B - 1 (from 0) to --logdir."""
-    json: str | None = None
+    json: Annotated[str | None, optional("none", "FILE")] = None
     """File for the summary of the run, with the loss and the time of every step."""
-    log_ids: str | None = None
+    log_ids: Annotated[str | None, optional("none", "FILE")] = None
     """File for epoch, step and image_id of every record that the run consumed."""
 
     def __post_init__(self) -> None:

@@ -16,9 +16,10 @@ _MARGIN = 1 / 16
 _MOST_DEGREES = 3.0
 _CAPITALS = 0.7
 """Height of a capital, as a share of the letters' size."""
-_FARTHEST = 0.2
-"""How far from the middle a text may stand, as a share of the image."""
-_SMALLEST_SHARE = 0.75
+_FARTHEST_ACROSS, _FARTHEST_DOWN = 0.06, 0.2
+"""How far from the middle a text may stand, as a share of the image: a small network must be able to learn
+it from a few thousand records."""
+_SMALLEST_SHARE = 0.8
 """The largest size that fits times this is the smallest size drawn, ..."""
 _SMALLEST_SIZE = 10.0
 """... unless that is smaller than this, in pixels, where letters begin to run together."""
@@ -48,8 +49,8 @@ def place_text(
     for mask in (ink, plate):
         # Letters do not grow evenly: hinted to whole pixels, small ones can be wider than measured.
         mask.thumbnail((width, height))
-    left = _place(rng, width, ink.width)
-    top = _place(rng, height, ink.height)
+    left = _place(rng, width, ink.width, _FARTHEST_ACROSS)
+    top = _place(rng, height, ink.height, _FARTHEST_DOWN)
     ink, plate = (_onto_canvas(mask, left, top, height=height, width=width) for mask in (ink, plate))
     return Lettering(ink=ink, plate=plate)
 
@@ -82,10 +83,10 @@ def _draw(text: str, face: str, size: float) -> Image.Image:
     return mask
 
 
-def _place(rng: np.random.Generator, room: int, taken: int) -> int:
-    """Where a text that takes ``taken`` of ``room`` pixels begins: about the middle."""
+def _place(rng: np.random.Generator, room: int, taken: int, farthest: float) -> int:
+    """Where a text that takes ``taken`` of ``room`` pixels begins: centred, or moved by a share of the room."""
     free = (room - taken) / 2
-    away = min(free, _FARTHEST * room)
+    away = min(free, farthest * room)
     return round(free + rng.uniform(-away, away))
 
 
