@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Annotated, Any, Literal, Self
 
 from tyro.conf import arg
 
 Form = Literal["train", "eval", "predict"]
+LOADER_NAMES = ("tfdata", "dali")
 AUTO = 0
 """Where a number of parallel calls is asked for: let the backend choose."""
 
@@ -122,9 +124,14 @@ class DataFlags:
 class LoaderFlags(DataFlags):
     """The data flags, and which backend reads."""
 
-    loader: Literal["auto", "tfdata", "dali"] = "auto"
+    loader: Annotated[str, arg(metavar="auto|tfdata|dali")] = "auto"
     """tfdata (tf.data, decodes on the CPU), dali (NVIDIA DALI), or auto: dali where it is installed and a
     GPU is there."""
+
+    def __post_init__(self) -> None:
+        # Two-argument super() does not work in a slotted dataclass.
+        DataFlags.__post_init__(self)
+        check_loader_name(self.loader, ("auto", *LOADER_NAMES))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -147,6 +154,12 @@ class LoaderConfig(LoaderFlags):
         known = {field.name for field in fields(cls)}
         taken = {name: value for name, value in asdict(flags).items() if name in known}
         return cls(**{**taken, **changes})
+
+
+def check_loader_name(name: str, allowed: Sequence[str]) -> None:
+    """Raise ValueError unless ``name`` is one of the ``allowed`` loaders."""
+    if name not in allowed:
+        raise ValueError(f"--loader must be one of {', '.join(allowed)}: {name!r}")
 
 
 def check_at_least(config: DataFlags, field: str, least: int) -> None:

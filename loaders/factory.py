@@ -29,7 +29,7 @@ def make_loader(config: LoaderConfig) -> Loader:
     name = choose_backend(config)
     source = open_source(config)
     if name != config.loader:
-        config = replace(config, loader=name)  # type: ignore[arg-type]
+        config = replace(config, loader=name)
     loader: Loader = importlib.import_module(BACKENDS[name]).build(config, source)
     return loader
 

@@ -1,0 +1,1 @@
+"""What is behind tools/compare.py: cells, their processes, and what their figures mean."""

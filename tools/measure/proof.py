@@ -1,0 +1,70 @@
+"""Equality first: the loaders' records, ids, tokens and pixels, held against each other bit for bit."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from loaders.base import element_names
+from loaders.cli import RunFailed
+from loaders.config import LoaderConfig
+from loaders.factory import make_loader
+from training.config import TrainingConfig
+
+
+def prove_equal(config: TrainingConfig, device: Any, names: Sequence[str], records: int) -> dict[str, Any]:
+    """Hold the first ``records`` records (at most one epoch) of each loader against the first loader's.
+
+    In file order, in the training form that is measured, with ids where the records have some.
+    Returns what was compared and a digest of it.
+    Errors: RunFailed that names the first difference.
+    """
+    flags = replace(config, deterministic=True, shuffle="none")
+    probe = make_loader(LoaderConfig.of(replace(flags, loader=names[0]), device=device))
+    with_ids = probe.source.schema.id_feature is not None
+    configs = [
+        LoaderConfig.of(replace(flags, loader=name), device=device, with_ids=with_ids) for name in names
+    ]
+    loaders = [make_loader(each) for each in configs]
+    steps = max(1, min(records, probe.source.plan.records) // config.batch_size)
+    digest = hashlib.sha256()
+    iterators = [iter(loader.dataset()) for loader in loaders]
+    names_of_parts = element_names(configs[0])
+    for step in range(steps):
+        batches = [[part.numpy() for part in next(iterator)] for iterator in iterators]
+        for loader, batch in zip(loaders[1:], batches[1:], strict=True):
+            different = first_difference(
+                batches[0], batch, names_of_parts, between=(loaders[0].name, loader.name)
+            )
+            if different:
+                raise RunFailed(f"the loaders differ in batch {step}, {different}")
+        for part in batches[0]:
+            digest.update(np.ascontiguousarray(part).tobytes())
+    return {
+        "loaders": list(names),
+        "records": steps * config.batch_size,
+        "parts": list(names_of_parts),
+        "sha256": digest.hexdigest(),
+        "decode": {loader.name: loader.decode for loader in loaders},
+    }
+
+
+def first_difference(
+    ours: Sequence[Any], theirs: Sequence[Any], names: Sequence[str], between: tuple[str, str]
+) -> str | None:
+    """Where two batches (numpy arrays, a part each) first differ in type, shape or bits; None if nowhere."""
+    for name, left, right in zip(names, ours, theirs, strict=True):
+        if left.dtype != right.dtype or left.shape != right.shape:
+            return (
+                f"{name}: {left.dtype}{list(left.shape)} from {between[0]}, "
+                f"{right.dtype}{list(right.shape)} from {between[1]}"
+            )
+        # As bytes, so that every bit counts and NaN equals itself.
+        if left.tobytes() != right.tobytes():
+            place = tuple(int(axis[0]) for axis in np.nonzero(left != right))
+            return f"{name}{list(place)}: {left[place]} from {between[0]}, {right[place]} from {between[1]}"
+    return None

@@ -1,0 +1,155 @@
+"""The process of one cell: python -P -m tools.measure.worker JOB.json RESULT.json
+
+JOB.json holds a job of ``launch``; RESULT.json is written when all went well, else one
+sentence stands on stderr and the exit status is 2 (a user's mistake) or 1.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from loaders.atomic import write_beside
+from loaders.cli import RunFailed, log_to_stderr
+from loaders.config import LoaderConfig
+from tools.measure.windows import Limits, Run, measure
+from training.config import TrainingConfig
+from training.devices import Device, choose_device, set_environment, set_seeds
+from training.native_log import NativeLog, ask_for_compile_log
+
+
+def main(job_path: str, result_path: str) -> int:
+    job = json.loads(Path(job_path).read_bytes())
+    config = TrainingConfig(**{**job["training"], **_tuples(job["training"])})
+    set_environment(config.xla)
+    ask_for_compile_log()
+    with NativeLog() as native_log:
+        device = choose_device(config.device)
+        set_seeds(config)
+        work = {"proof": _prove, "train": _train, "loader": _loader, "ceiling": _ceiling}[job["kind"]]
+        result = work(config, device, job, native_log)
+        native_log.settle()
+        result["compiles"] = [asdict(each) for each in native_log.compiles]
+        result["device"] = device
+        result["peak_rss_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    with write_beside(result_path) as file:
+        file.write(json.dumps(result).encode())
+    return 0
+
+
+def _prove(
+    config: TrainingConfig, device: Device, job: dict[str, Any], native_log: NativeLog
+) -> dict[str, Any]:
+    from tools.measure.proof import prove_equal
+
+    return prove_equal(config, device, job["loaders"], records=job["records"])
+
+
+def _train(
+    config: TrainingConfig, device: Device, job: dict[str, Any], native_log: NativeLog
+) -> dict[str, Any]:
+    from loaders.factory import make_loader
+    from training.step import Trainer, fetch
+
+    built = time.perf_counter()
+    loader = make_loader(LoaderConfig.of(config, form="train", device=device))
+    trainer = Trainer(config, loader.source.schema)
+    batches = iter(loader.dataset())
+    run = measure(
+        lambda: next(batches),
+        lambda batch: trainer.step(batch[0], batch[1]),
+        fetch,
+        _limits(job, config),
+        lambda: len(native_log.compiles),
+    )
+    return {"decode": loader.decode, "build_s": time.perf_counter() - built - _total(run), **_raw(run)}
+
+
+def _loader(
+    config: TrainingConfig, device: Device, job: dict[str, Any], native_log: NativeLog
+) -> dict[str, Any]:
+    from loaders.factory import make_loader
+
+    built = time.perf_counter()
+    loader = make_loader(LoaderConfig.of(config, form="train", device=device))
+    batches = iter(loader.dataset())
+    run = measure(lambda: next(batches), lambda batch: batch, _wait_for, _limits(job, config))
+    return {"decode": loader.decode, "build_s": time.perf_counter() - built - _total(run), **_raw(run)}
+
+
+def _ceiling(
+    config: TrainingConfig, device: Device, job: dict[str, Any], native_log: NativeLog
+) -> dict[str, Any]:
+    """The step on one batch that is on the device already: no input pipeline can be faster."""
+    import tensorflow as tf
+
+    from loaders.factory import make_loader
+    from training.step import Trainer, fetch
+
+    built = time.perf_counter()
+    loader = make_loader(LoaderConfig.of(replace(config, loader="tfdata"), form="train"))
+    trainer = Trainer(config, loader.source.schema)
+    batches = iter(loader.dataset())
+    with tf.device(f"/{device}:0"):
+        image_BHWC, tokens_BT = (tf.identity(part) for part in next(batches))
+    # The pipeline must not go on in the background.
+    del batches
+    run = measure(
+        lambda: (image_BHWC, tokens_BT),
+        lambda batch: trainer.step(*batch),
+        fetch,
+        _limits(job, config),
+        lambda: len(native_log.compiles),
+    )
+    return {"decode": None, "build_s": time.perf_counter() - built - _total(run), **_raw(run)}
+
+
+def _wait_for(batch: tuple[Any, ...]) -> None:
+    """Wait until a batch is there: one number of it is fetched."""
+    batch[1][0, 0].numpy()
+
+
+def _limits(job: dict[str, Any], config: TrainingConfig) -> Limits:
+    import os
+
+    # What can lie ready: the prefetched batches, one in each call that decodes at the same
+    # time, and the one that is handed over.
+    calls = config.parallel_calls or os.cpu_count() or 1
+    return Limits(
+        measure_s=job["measure_s"],
+        warm_up_s=job["warm_up_s"],
+        buffered_batches=0 if job["kind"] == "ceiling" else config.prefetch + calls + 1,
+    )
+
+
+def _raw(run: Run) -> dict[str, Any]:
+    return {**asdict(run), "batches": len(run.step_s) + 1}
+
+
+def _total(run: Run) -> float:
+    return run.first_step_s + sum(window.seconds for window in run.windows)
+
+
+def _tuples(fields: dict[str, Any]) -> dict[str, Any]:
+    """JSON knows no tuples; the config's sequences are."""
+    return {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
+
+
+if __name__ == "__main__":
+    status = 1
+    try:
+        log_to_stderr()
+        status = main(*sys.argv[1:])
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        status = 2
+    except (RunFailed, OSError) as error:
+        print(error, file=sys.stderr)
+    except KeyboardInterrupt:
+        status = 130
+    sys.exit(status)
