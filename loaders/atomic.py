@@ -17,7 +17,7 @@ def write_beside(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     When the block raises (a full disk, Ctrl-C), nothing is left behind and what
     stood at ``path`` before stays as it was.
 
-    Errors: OSError, as the file system raises it.
+    Errors: OSError, as the file system raises it, with the name of ``path`` where it has none.
     """
     path = Path(path)
     descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
@@ -29,9 +29,25 @@ def write_beside(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         # mkstemp makes files for their owner alone; a data set is for its readers.
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
+        # A full disk is found by a write, which knows a descriptor but no name.
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(path)
         raise
+
+
+def check_can_write(flag: str, path: str | None) -> None:
+    """Raise ValueError, before hours of work, where the file of ``flag`` could not be written."""
+    if path is None:
+        return
+    folder = Path(path).parent
+    if not folder.is_dir():
+        raise ValueError(f"{flag} {path}: there is no folder {folder}")
+    if Path(path).is_dir():
+        raise ValueError(f"{flag} {path}: is a folder")
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"{flag} {path}: the folder {folder} can't be written to")
 
 
 def _umask() -> int:

@@ -55,8 +55,7 @@ def read_index(path: str | os.PathLike[str]) -> Index:
         if not line.strip():
             continue
         fields = line.split()
-        # isdigit on bytes is ASCII only; int() alone would take "1_0", "+1" and other scripts.
-        if len(fields) != 2 or not all(field.isdigit() and len(field) <= 18 for field in fields):
+        if len(fields) != 2 or not all(_is_int64(field) for field in fields):
             raise ValueError(
                 f"{path}: line {number} must be two whole numbers, offset and size: {line[:60]!r}"
             )
@@ -65,3 +64,9 @@ def read_index(path: str | os.PathLike[str]) -> Index:
             raise ValueError(f"{path}: line {number}: a frame takes at least {FRAME_BYTES} bytes, not {size}")
         pairs.append((offset, size))
     return np.array(pairs, np.int64).reshape(-1, 2)
+
+
+def _is_int64(field: bytes) -> bool:
+    """Whether ``field`` is a whole number from 0 to 2^63 - 1 in ASCII digits."""
+    # isdigit on bytes is ASCII only; int() alone would take "1_0", "+1" and other scripts.
+    return field.isdigit() and len(field) <= 19 and int(field) < 2**63

@@ -82,17 +82,32 @@ def check_png(data: bytes, header: PngHeader) -> None:
     Errors: ValueError whose words go on after "the image ".
     """
     stream = bytearray()
-    has_palette = False
+    palette = None
+    before = b""
     for kind, body in _chunks(data):
-        if kind == b"PLTE":
-            has_palette = True
-        elif kind == b"IDAT":
+        if kind == b"IDAT":
+            if stream and before != b"IDAT":
+                raise ValueError(f"is damaged: a {_name(before)} chunk stands between its IDAT chunks")
             stream += body
-    if header.color_type == 3 and not has_palette:
-        raise ValueError("is damaged: it has palette colours and no palette (PLTE)")
+        elif kind == b"IHDR" and before:
+            raise ValueError("is damaged: it has more than one IHDR chunk")
+        elif kind == b"PLTE":
+            if stream or palette is not None:
+                raise ValueError("is damaged: its palette (PLTE) stands behind the pixels or comes twice")
+            palette = body
+        before = kind
+    if header.color_type == 3:
+        _check_palette(palette)
     rows = _row_bytes(header)
     expected = sum(count * (1 + size) for count, size in rows)
     _check_filters(_inflate(bytes(stream), expected), rows)
+
+
+def _check_palette(palette: bytes | None) -> None:
+    if palette is None:
+        raise ValueError("is damaged: it has palette colours and no palette (PLTE)")
+    if len(palette) % 3 or not 3 <= len(palette) <= 3 * 256:
+        raise ValueError(f"is damaged: a palette holds 1 to 256 colours of 3 bytes: {len(palette)} bytes")
 
 
 def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -103,9 +118,15 @@ def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
             raise ValueError(f"is cut off: it ends at byte {len(data)} without an IEND chunk")
         length, kind = struct.unpack_from(">I4s", data, offset)
         end = offset + 8 + length
+        if not kind.isalpha():
+            raise ValueError(f"is damaged: the chunk at byte {offset} has no name of four letters: {kind!r}")
         if end + 4 > len(data):
             raise ValueError(f"is cut off: it ends at byte {len(data)}, inside its {_name(kind)} chunk")
-        if kind in _CRITICAL:
+        # A decoder may pass over an unknown chunk whose name begins with a small letter, and
+        # over a wrong checksum in it.
+        if kind[:1].isupper():
+            if kind not in _CRITICAL:
+                raise ValueError(f"needs the chunk {_name(kind)}, which is no part of the standard")
             (stored,) = struct.unpack_from(">I", data, end)
             if stored != zlib.crc32(memoryview(data)[offset + 4 : end]):
                 raise ValueError(
@@ -136,14 +157,14 @@ def _row_bytes(header: PngHeader) -> list[tuple[int, int]]:
 def _inflate(stream: bytes, expected: int) -> bytes:
     inflater = zlib.decompressobj()
     try:
+        # Room for one byte more, so that the stream's own checksum is reached and compared.
         raw = inflater.decompress(stream, expected + 1)
-        # The stream's own checksum is compared when its end is reached.
-        if len(raw) == expected and not inflater.eof:
-            inflater.decompress(inflater.unconsumed_tail, 1)
     except zlib.error as error:
         raise ValueError(f"is damaged: its pixels can't be inflated ({error})") from None
     if len(raw) < expected:
         raise ValueError(f"has too few rows: {expected} bytes of pixels are needed, {len(raw)} are there")
+    if len(raw) == expected and not inflater.eof:
+        raise ValueError("is cut off: its compressed pixels have no end")
     return raw
 
 

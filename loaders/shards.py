@@ -35,7 +35,9 @@ def find_shards(patterns: Sequence[str]) -> list[Shard]:
     """
     if not patterns:
         raise ValueError("--data must name the shards, for example --data 'shards/train-*'")
-    paths = sorted({path for pattern in patterns for path in _expand(pattern)})
+    # The same file may be caught by several patterns, spelled differently ("a", "./a").
+    spellings = {_entry(path): path for pattern in reversed(patterns) for path in _expand(pattern)}
+    paths = sorted(spellings.values())
     left_out = [path for path in paths if path.endswith(NOT_SHARDS)]
     if left_out:
         names = ", ".join(os.path.basename(path) for path in left_out[:3])
@@ -65,6 +67,12 @@ def _expand(pattern: str) -> list[str]:
     if not files:
         raise ValueError(f"--data {pattern!r} matches no file")
     return files
+
+
+def _entry(path: str) -> str:
+    """The folder's entry that ``path`` names, in one spelling; a link to a file is an entry of its own."""
+    folder, name = os.path.split(path)
+    return os.path.join(os.path.realpath(folder), name)
 
 
 def _size(path: str) -> int:

@@ -38,9 +38,9 @@ class Schema:
     def __post_init__(self) -> None:
         for field in ("max_len", "height", "width", "num_classes"):
             value = getattr(self, field)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            if not _is_whole(value) or value < 1:
                 raise ValueError(f"{field} must be a whole number of at least 1: {value!r}")
-        if self.channels not in (1, 3, 4):
+        if not _is_whole(self.channels) or self.channels not in (1, 3, 4):
             raise ValueError(f"channels must be 1, 3 or 4: {self.channels!r}")
         for field in ("image_feature", "target_feature"):
             if not isinstance(getattr(self, field), str) or not getattr(self, field):
@@ -68,3 +68,8 @@ class Schema:
                 break
             text.append(alphabet[code - 1] if code <= len(alphabet) else f"<{code}>")
         return "".join(text)
+
+
+def _is_whole(value: object) -> bool:
+    """Whether ``value``, which may come from a JSON file, is a number without a point."""
+    return isinstance(value, int) and not isinstance(value, bool)

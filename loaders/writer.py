@@ -9,8 +9,7 @@ https://protobuf.dev/programming-guides/encoding.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,27 +93,15 @@ def write_shard(path: Path, records: Iterable[bytes]) -> WrittenShard:
     index: list[tuple[int, int]] = []
     checksum = hashlib.sha256()
     offset = 0
-    with _named(path), write_beside(path) as file:
+    with write_beside(path) as file:
         for record in records:
             frame = frame_record(record)
             file.write(frame)
             checksum.update(frame)
             index.append((offset, len(frame)))
             offset += len(frame)
-    with _named(path):
-        write_index(index_path(str(path)), index)
+    write_index(index_path(str(path)), index)
     return WrittenShard(name=path.name, records=len(index), bytes=offset, sha256=checksum.hexdigest())
-
-
-@contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """Give an OSError of writing, which knows no file (a full disk), the name of ``path``."""
-    try:
-        yield
-    except OSError as error:
-        if error.filename is None:
-            error.filename = str(path)
-        raise
 
 
 def _field(number: int, payload: bytes) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-from loaders.atomic import write_beside
+from loaders.atomic import check_can_write, write_beside
 from loaders.cli import run_cli
 from tools.measure.config import CompareConfig
 
@@ -21,6 +21,7 @@ def main(config: CompareConfig) -> int:
     from tools.measure.run import compare
     from tools.report.table import print_result
 
+    check_can_write("--out", config.out)
     result = compare(config, tell=lambda line: print(line, file=sys.stderr, flush=True))
     with write_beside(config.out) as file:
         file.write(json.dumps(result).encode())

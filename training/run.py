@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from loaders.atomic import write_beside
+from loaders.atomic import check_can_write, write_beside
 from loaders.base import Loader
 from loaders.check import find_bad_record
 from loaders.cli import RunFailed
@@ -30,6 +30,8 @@ def run(config: TrainingConfig, native_log: NativeLog) -> dict[str, Any]:
 
     Errors: ValueError for what the user can mend, RunFailed for the rest, OSError.
     """
+    check_can_write("--json", config.json)
+    check_can_write("--log-ids", config.log_ids)
     device = choose_device(config.device)
     set_seeds(config)
     loader = make_loader(

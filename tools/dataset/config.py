@@ -85,18 +85,18 @@ class DatasetConfig:
             raise ValueError(f"--name must be up to 50 letters, digits and '_.-': {self.name!r}")
         if self.shards > 99_999:
             raise ValueError(f"--shards must be at most 99999: {self.shards}")
-        for field, least in (("shards", 1), ("records", 1), ("seed", 0)):
-            _check_at_least(self, field, least)
-        for field in ("workers", "height", "width", "max_len", "min_len"):
-            if getattr(self, field) is not None:
-                _check_at_least(self, field, 1)
+        _check_at_least(self, "seed", 0)
+        for field in ("shards", "records", "workers", "height", "width", "max_len", "min_len"):
+            _check_at_least(self, field, 1)
         if self.channels not in (None, 1, 3, 4):
             raise ValueError(f"--channels must be 1, 3 or 4: {self.channels}")
         if self.alphabet is not None and (not self.alphabet or len(set(self.alphabet)) < len(self.alphabet)):
             raise ValueError(f"--alphabet must be at least one character, each once: {self.alphabet!r}")
         names = [self.image_feature, self.target_feature, self.id_feature]
         if len(set(names)) < len(names) or "" in names:
-            raise ValueError(f"--image-feature, --target-feature and --id-feature must be three names: {names}")
+            raise ValueError(
+                f"--image-feature, --target-feature and --id-feature must be three names: {names}"
+            )
         if self.from_folder is None:
             _check_rendered(self)
         else:
@@ -146,10 +146,12 @@ def _check_packed(config: DatasetConfig) -> None:
     for name in _RENDERED_ONLY:
         value = getattr(config, name)
         if value != defaults[name]:
-            raise ValueError(f"--{name.replace('_', '-')} is for rendered texts, not for --from-folder: {value}")
+            raise ValueError(
+                f"--{name.replace('_', '-')} is for rendered texts, not for --from-folder: {value}"
+            )
 
 
 def _check_at_least(config: DatasetConfig, field: str, least: int) -> None:
     value = getattr(config, field)
-    if value < least:
+    if value is not None and value < least:
         raise ValueError(f"--{field.replace('_', '-')} must be at least {least}: {value}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,7 +60,7 @@ def read_folder(config: DatasetConfig) -> Folder:
     return Folder(folder=folder, labels=tuple(labels), schema=schema)
 
 
-def packed_records(folder: Folder) -> Iterator[Record]:
+def packed_records(folder: Folder) -> Generator[Record]:
     """The records in the labels' order.
 
     Errors: ValueError that names the line of an image that is cut short, or that changed
@@ -88,7 +88,9 @@ def _alphabet(config: DatasetConfig, labels: Sequence[Label]) -> str:
     used = {character for label in labels for character in label.text}
     if config.alphabet is None:
         if not used:
-            raise ValueError(f"{labels[0].place} and all others have an empty text: there is nothing to learn")
+            raise ValueError(
+                f"{labels[0].place} and all others have an empty text: there is nothing to learn"
+            )
         return "".join(sorted(used))
     for label in labels:
         strange = next((character for character in label.text if character not in config.alphabet), None)
@@ -119,7 +121,9 @@ def _image_shape(config: DatasetConfig, folder: Path, labels: Sequence[Label]) -
         # Colours can be converted on decoding, sizes cannot: --channels overrules the file.
         found = (header.height, header.width, config.channels or _CHANNELS[header.color_type])
         if any(wanted is not None and wanted != value for wanted, value in zip(shape, found, strict=True)):
-            raise ValueError(f"{label.place}: {label.name!r} is {_words(found)}, not {_words(shape)} as {source}")
+            raise ValueError(
+                f"{label.place}: {label.name!r} is {_words(found)}, not {_words(shape)} as {source}"
+            )
         if None in shape:
             shape, source = found, f"{label.name!r}"
     if deep:

@@ -50,7 +50,9 @@ def faces_for(alphabet: str) -> tuple[str, ...]:
     if not able:
         # The font that comes farthest tells the character that is hardest to find.
         character = max((c for c in lacking.values() if c is not None), key=alphabet.index)
-        raise ValueError(f"--alphabet has a character that none of matplotlib's fonts can draw: {character!r}")
+        raise ValueError(
+            f"--alphabet has a character that none of matplotlib's fonts can draw: {character!r}"
+        )
     return able
 
 

@@ -32,18 +32,20 @@ def read_labels(path: Path) -> list[Label]:
     """
     if not path.is_file():
         raise ValueError(f"--labels must be a CSV file of file names and texts; there is none at '{path}'")
-    labels: dict[str, Label] = {}
+    labels: list[Label] = []
+    lines: dict[str, int] = {}
     for number, row in _rows(path):
         place = f"{path}: line {number}"
         if len(row) != 2:
             raise ValueError(f"{place} must have two columns, file name and text: it has {len(row)}")
-        label = Label(name=_checked_name(row[0], place), text=row[1], place=place)
-        if label.name in labels:
-            raise ValueError(f"{place}: {label.name!r} was on {labels[label.name].place.split(': ')[-1]} already")
-        labels[label.name] = label
+        name = _checked_name(row[0], place)
+        if name in lines:
+            raise ValueError(f"{place}: {name!r} was on line {lines[name]} already")
+        lines[name] = number
+        labels.append(Label(name=name, text=row[1], place=place))
     if not labels:
         raise ValueError(f"{path}: holds no line with a file name and a text")
-    return list(labels.values())
+    return labels
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:

@@ -84,7 +84,7 @@ def _draw(text: str, face: str, size: float) -> Image.Image:
 
 
 def _place(rng: np.random.Generator, room: int, taken: int, farthest: float) -> int:
-    """Where a text that takes ``taken`` of ``room`` pixels begins: centred, or moved by a share of the room."""
+    """Where a text that takes ``taken`` of ``room`` pixels begins: moved off the middle by a share of it."""
     free = (room - taken) / 2
     away = min(free, farthest * room)
     return round(free + rng.uniform(-away, away))

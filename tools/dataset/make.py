@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import asdict
 from itertools import islice
@@ -13,7 +13,7 @@ from typing import Any
 from loaders.spec import Schema
 from loaders.writer import write_shard
 from tools.dataset.config import DatasetConfig, least_len
-from tools.dataset.manifest import claim, publish, remove_files, shard_name
+from tools.dataset.manifest import claim, publish, shard_name, withdraw
 from tools.dataset.progress import with_progress
 from tools.dataset.record import Record
 
@@ -28,12 +28,12 @@ def make_dataset(config: DatasetConfig, progress: bool = False) -> Path:
     """
     schema, records, total = _source(config)
     claim(config.out, config.name, schema, overwrite=config.overwrite)
-    with closing(with_progress(records, total=total, shown=progress)) as told:
+    with closing(records):
         try:
-            shards = _write_shards(config, told, total)
+            shards = _write_shards(config, with_progress(records, total=total, shown=progress), total)
             return publish(config.out, config.name, schema, shards=shards, options=_options(config))
         except BaseException:
-            remove_files(config.out, config.name)
+            withdraw(config.out, config.name)
             raise
 
 
@@ -43,7 +43,7 @@ def shard_sizes(records: int, shards: int) -> list[int]:
     return [each + (shard < left) for shard in range(shards)]
 
 
-def _source(config: DatasetConfig) -> tuple[Schema, Iterator[Record], int]:
+def _source(config: DatasetConfig) -> tuple[Schema, Generator[Record], int]:
     """The schema, the records and how many there will be. Whatever can be wrong is found here."""
     # Imported here: either source needs libraries that --help and a wrong flag need not wait for.
     if config.from_folder is not None:

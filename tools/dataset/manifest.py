@@ -38,12 +38,9 @@ def claim(out: Path, name: str, schema: Schema, *, overwrite: bool) -> None:
     if (files or name in content["options"]) and not overwrite:
         whole = "a data set" if name in content["options"] else "shards of an unfinished data set"
         raise ValueError(f"'{out}' holds {whole} named {name!r} already: give --overwrite to replace it")
-    others = _without(content, name)
-    _check_same_schema(out, others, schema)
+    _check_same_schema(out, _without(content, name), schema)
     out.mkdir(parents=True, exist_ok=True)
-    # Before the shards, so that what is listed is always whole.
-    _store(out, others)
-    remove_files(out, name)
+    withdraw(out, name)
 
 
 def publish(
@@ -72,8 +69,13 @@ def files_of(out: Path, name: str) -> list[Path]:
     return sorted(entry for entry in entries if exact.fullmatch(entry.name) or partial.fullmatch(entry.name))
 
 
-def remove_files(out: Path, name: str) -> None:
-    """Remove ``files_of`` the set and nothing else. Errors: OSError."""
+def withdraw(out: Path, name: str) -> None:
+    """Take the set off dataset.json and remove ``files_of`` it, nothing else. Errors: ValueError, OSError."""
+    content = _content(out)
+    others = _without(content, name)
+    # Before the shards, so that what is listed is always whole.
+    if others != content:
+        _store(out, others)
     for path in files_of(out, name):
         path.unlink(missing_ok=True)
 
@@ -82,7 +84,14 @@ def _content(out: Path) -> dict[str, Any]:
     """The dataset.json in ``out``, or one that lists nothing."""
     path = out / DATASET_FILE
     if not path.exists():
-        return {"format": "feedline-dataset", "version": 1, "schema": {}, "records": 0, "shards": [], "options": {}}
+        return {
+            "format": "feedline-dataset",
+            "version": 1,
+            "schema": {},
+            "records": 0,
+            "shards": [],
+            "options": {},
+        }
     content = read_dataset_file(path)
     for field, kind in (("schema", dict), ("shards", list), ("options", dict)):
         if not isinstance(content.get(field), kind):

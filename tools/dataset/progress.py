@@ -13,7 +13,7 @@ _LINES = 4
 
 
 def with_progress(items: Iterator[Item], *, total: int, shown: bool) -> Iterator[Item]:
-    """``items`` again, telling how many of ``total`` were taken. Closing it closes ``items``."""
+    """``items`` again, telling how many of ``total`` were taken."""
     if not shown:
         yield from items
     elif sys.stderr.isatty():

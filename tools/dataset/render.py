@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,12 +52,13 @@ def recipe_of(config: DatasetConfig) -> Recipe:
     )
 
 
-def rendered_records(recipe: Recipe, *, records: int, workers: int) -> Iterator[Record]:
+def rendered_records(recipe: Recipe, *, records: int, workers: int) -> Generator[Record]:
     """Records 0 to ``records`` - 1 in order, rendered by ``workers`` processes."""
     step = max(1, min(64, _CHUNK_PIXELS // (recipe.schema.height * recipe.schema.width)))
     chunks = [(recipe, first, min(first + step, records)) for first in range(0, records, step)]
-    for chunk in map_in_order(_render_chunk, chunks, workers=min(workers, len(chunks))):
-        yield from chunk
+    with closing(map_in_order(_render_chunk, chunks, workers=min(workers, len(chunks)))) as rendered:
+        for chunk in rendered:
+            yield from chunk
 
 
 def render_record(recipe: Recipe, number: int) -> Record:

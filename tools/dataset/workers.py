@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 
 def map_in_order(
     function: Callable[[Task], Result], tasks: Sequence[Task], *, workers: int
-) -> Iterator[Result]:
+) -> Generator[Result]:
     """``function`` of each task, in the tasks' order; with one worker, in this process.
 
     No more than three results a worker wait to be taken. Closing the iterator, or an
@@ -71,6 +71,11 @@ def _interrupts_held() -> Iterator[None]:
 
 def _end_with_parent() -> None:
     """End this process when its parent is gone, however that ended (kill -9)."""
+    threading.Thread(target=_wait_for_parents_end, daemon=True).start()
+
+
+def _wait_for_parents_end() -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
-        threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
+        parent.join()
+        os._exit(1)

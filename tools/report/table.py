@@ -10,11 +10,23 @@ from rich.console import Console
 from rich.table import Table
 
 
+_LOADER = {"train": "{loader}", "ceiling": "ceiling", "loader": "{loader} alone"}
+"""Kind of cell to what stands in the first column."""
+
+
 def print_result(result: Mapping[str, Any], console: Console) -> None:
     """Print the table of cells, and the verdict below it."""
-    table = Table(title=_title(result), title_justify="left", title_style="", box=box.SIMPLE_HEAD)
-    table.add_column("cell", no_wrap=True)
-    for heading in ("img/s", "of ceiling", "waits", "compiles", "1st step", "step", "p99 step"):
+    table = Table(
+        title=_title(result),
+        title_justify="left",
+        title_style="",
+        box=box.SIMPLE_HEAD,
+        collapse_padding=True,
+        pad_edge=False,
+    )
+    table.add_column("loader", no_wrap=True)
+    table.add_column("xla", no_wrap=True)
+    for heading in ("img/s", "ceiling", "waits", "compile s", "first s", "step ms", "p99 ms"):
         table.add_column(heading, justify="right", no_wrap=True)
     kind = None
     for cell in sorted(result["cells"], key=lambda cell: ("train", "ceiling", "loader").index(cell["kind"])):
@@ -42,14 +54,15 @@ def _title(result: Mapping[str, Any]) -> str:
 
 def _row(cell: Mapping[str, Any]) -> list[str]:
     return [
-        cell["name"] + ("" if cell["steady"] else " *"),
+        _LOADER[cell["kind"]].format(loader=cell["loader"]) + ("" if cell["steady"] else " *"),
+        cell["xla"] or "",
         f"{cell['images_per_s']:.0f}",
         _percent(cell["ceiling_share"]),
         _percent(cell["wait_share"]),
-        "" if cell["compile_s"] is None else f"{cell['compile_s']:.1f} s",
-        f"{cell['first_step_s']:.1f} s",
-        f"{1000 * cell['median_step_s']:.1f} ms",
-        f"{1000 * cell['p99_step_s']:.1f} ms",
+        "" if cell["compile_s"] is None else f"{cell['compile_s']:.1f}",
+        f"{cell['first_step_s']:.1f}",
+        f"{1000 * cell['median_step_s']:.1f}",
+        f"{1000 * cell['p99_step_s']:.1f}",
     ]
 
 
