@@ -21,6 +21,8 @@ _SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 _ADAM7 = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))
 """First column, first row, column step, row step of each pass of an interlaced image."""
 
+_SPARE_BYTES = 1 << 16
+"""Inflated at a time behind the last row, so that a bomb there takes no memory."""
 _FILTERS = b"\x00\x01\x02\x03\x04"
 _CRITICAL = (b"IHDR", b"PLTE", b"IDAT", b"IEND")
 
@@ -82,31 +84,32 @@ def check_png(data: bytes, header: PngHeader) -> None:
     Errors: ValueError whose words go on after "the image ".
     """
     stream = bytearray()
-    palette = None
-    before = b""
+    palette: bytes | None = None
+    kinds: list[bytes] = []
     for kind, body in _chunks(data):
         if kind == b"IDAT":
-            if stream and before != b"IDAT":
-                raise ValueError(f"is damaged: a {_name(before)} chunk stands between its IDAT chunks")
+            if kind in kinds and kinds[-1] != kind:
+                raise ValueError(f"is damaged: a {_name(kinds[-1])} chunk stands between its IDAT chunks")
             stream += body
-        elif kind == b"IHDR" and before:
-            raise ValueError("is damaged: it has more than one IHDR chunk")
-        elif kind == b"PLTE":
-            if stream or palette is not None:
-                raise ValueError("is damaged: its palette (PLTE) stands behind the pixels or comes twice")
+        elif kind in (b"IHDR", b"PLTE") and kind in kinds:
+            raise ValueError(f"is damaged: it has more than one {_name(kind)} chunk")
+        elif kind == b"PLTE" and b"IDAT" not in kinds:
             palette = body
-        before = kind
-    if header.color_type == 3:
-        _check_palette(palette)
+        kinds.append(kind)
+    _check_palette(header, palette)
     rows = _row_bytes(header)
     expected = sum(count * (1 + size) for count, size in rows)
     _check_filters(_inflate(bytes(stream), expected), rows)
 
 
-def _check_palette(palette: bytes | None) -> None:
+def _check_palette(header: PngHeader, palette: bytes | None) -> None:
     if palette is None:
-        raise ValueError("is damaged: it has palette colours and no palette (PLTE)")
-    if len(palette) % 3 or not 3 <= len(palette) <= 3 * 256:
+        if header.color_type == 3:
+            raise ValueError("is damaged: it has palette colours and no palette (PLTE) before its pixels")
+        return
+    # Where the pixels are no indexes, a palette is a hint, which decoders pass over unless it is empty.
+    indexed, hint = header.color_type == 3, header.color_type in (2, 6)
+    if (indexed and (len(palette) % 3 or not 3 <= len(palette) <= 3 * 256)) or (hint and not palette):
         raise ValueError(f"is damaged: a palette holds 1 to 256 colours of 3 bytes: {len(palette)} bytes")
 
 
@@ -159,11 +162,14 @@ def _inflate(stream: bytes, expected: int) -> bytes:
     try:
         # Room for one byte more, so that the stream's own checksum is reached and compared.
         raw = inflater.decompress(stream, expected + 1)
+        # Decoders pass over bytes behind the last row, but not over a stream without an end.
+        while not inflater.eof and inflater.decompress(inflater.unconsumed_tail, _SPARE_BYTES):
+            pass
     except zlib.error as error:
         raise ValueError(f"is damaged: its pixels can't be inflated ({error})") from None
     if len(raw) < expected:
         raise ValueError(f"has too few rows: {expected} bytes of pixels are needed, {len(raw)} are there")
-    if len(raw) == expected and not inflater.eof:
+    if not inflater.eof:
         raise ValueError("is cut off: its compressed pixels have no end")
     return raw
 

@@ -49,7 +49,7 @@ def compare(config: CompareConfig, tell: Tell) -> dict[str, Any]:
     if not config.data:
         config = replace(config, data=(str(_made_data(config.style, tell)),))
     loaders = config.loader or _installed_loaders()
-    source = open_source(LoaderConfig.of(config, form="train"))
+    source = open_source(LoaderConfig.of(config, form="train", loader=loaders[0]))
     training = config.training(json=None)
     proof = run_job(
         "proof",
