@@ -1,6 +1,7 @@
 """What can be said of a PNG file without decoding it: its header, and whether its data is whole.
 
-Source: the PNG specification, third edition, sections 5 (datastream), 8.1 (Adam7) and 9 (filters).
+Source: the PNG specification, third edition, sections 5 (datastream), 8.1 (Adam7), 9 (filters)
+and 11 (chunks).
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ _DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 
 
 _SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 """Colour type to samples a pixel."""
+
+_BACKGROUND_BYTES = {0: 2, 2: 6, 3: 1, 4: 2, 6: 6}
+"""Colour type to the length of a bKGD chunk (section 11.3.4.1)."""
 
 _ADAM7 = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))
 """First column, first row, column step, row step of each pass of an interlaced image."""
@@ -83,26 +87,25 @@ def check_png(data: bytes, header: PngHeader) -> None:
     (the inflated rows).
     Errors: ValueError whose words go on after "the image ".
     """
-    stream = bytearray()
-    palette: bytes | None = None
-    kinds: list[bytes] = []
-    for kind, body in _chunks(data):
-        if kind == b"IDAT":
-            if kind in kinds and kinds[-1] != kind:
-                raise ValueError(f"is damaged: a {_name(kinds[-1])} chunk stands between its IDAT chunks")
-            stream += body
-        elif kind in (b"IHDR", b"PLTE") and kind in kinds:
+    chunks = list(_chunks(data))
+    kinds = [kind for kind, _ in chunks]
+    for kind in (b"IHDR", b"PLTE"):
+        if kinds.count(kind) > 1:
             raise ValueError(f"is damaged: it has more than one {_name(kind)} chunk")
-        elif kind == b"PLTE" and b"IDAT" not in kinds:
-            palette = body
-        kinds.append(kind)
-    _check_palette(header, palette)
+    pixels = kinds.index(b"IDAT") if b"IDAT" in kinds else len(kinds)
+    behind = pixels + kinds.count(b"IDAT")
+    if kinds[pixels:behind] != [b"IDAT"] * (behind - pixels):
+        raise ValueError("is damaged: another chunk stands between its IDAT chunks")
+    _check_palette(header, chunks[:pixels])
+    _check_hints(header, chunks[:pixels], frames=kinds.count(b"fcTL"))
     rows = _row_bytes(header)
     expected = sum(count * (1 + size) for count, size in rows)
-    _check_filters(_inflate(bytes(stream), expected), rows)
+    stream = b"".join(body for _, body in chunks[pixels:behind])
+    _check_filters(_inflate(stream, expected), rows)
 
 
-def _check_palette(header: PngHeader, palette: bytes | None) -> None:
+def _check_palette(header: PngHeader, before_pixels: list[tuple[bytes, bytes]]) -> None:
+    palette = dict(before_pixels).get(b"PLTE")
     if palette is None:
         if header.color_type == 3:
             raise ValueError("is damaged: it has palette colours and no palette (PLTE) before its pixels")
@@ -113,6 +116,21 @@ def _check_palette(header: PngHeader, palette: bytes | None) -> None:
         raise ValueError(f"is damaged: a palette holds 1 to 256 colours of 3 bytes: {len(palette)} bytes")
 
 
+def _check_hints(header: PngHeader, before_pixels: list[tuple[bytes, bytes]], frames: int) -> None:
+    """Chunks that libpng passes over when they are wrong, and DALI's decoder does not.
+
+    It fails on them, or gives a frame of a broken animation instead of the image.
+    """
+    whole_image = struct.pack(">IIII", header.width, header.height, 0, 0)
+    for kind, body in before_pixels:
+        if kind == b"bKGD" and len(body) != _BACKGROUND_BYTES[header.color_type]:
+            raise ValueError(f"is damaged: its background chunk (bKGD) has {len(body)} bytes")
+        if kind == b"acTL" and (len(body) != 8 or struct.unpack(">I", body[:4]) != (frames,) or not frames):
+            raise ValueError("is damaged: its animation chunk (acTL) does not fit its frames")
+        if kind == b"fcTL" and (len(body) != 26 or body[4:20] != whole_image):
+            raise ValueError("is damaged: its first animation frame (fcTL) is not the whole image")
+
+
 def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Type and body of each chunk up to IEND; what stands behind IEND is nobody's."""
     offset = len(SIGNATURE)
@@ -121,8 +139,8 @@ def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
             raise ValueError(f"is cut off: it ends at byte {len(data)} without an IEND chunk")
         length, kind = struct.unpack_from(">I4s", data, offset)
         end = offset + 8 + length
-        if not kind.isalpha():
-            raise ValueError(f"is damaged: the chunk at byte {offset} has no name of four letters: {kind!r}")
+        if not kind.isalpha() or not kind[2:3].isupper():
+            raise ValueError(f"is damaged: no chunk can have the name {kind!r} (at byte {offset})")
         if end + 4 > len(data):
             raise ValueError(f"is cut off: it ends at byte {len(data)}, inside its {_name(kind)} chunk")
         # A decoder may pass over an unknown chunk whose name begins with a small letter, and

@@ -1,13 +1,12 @@
-"""Records, shards and PNG files for the tests; each flaw that one of them can have is one argument away.
+"""Records and shards for the tests; each flaw that a record can have is one argument away.
 
-Shapes: H height, W width, S samples a pixel, as the PNG's colour type says.
+Shapes: H height, W width, S samples a pixel.
 """
 
 from __future__ import annotations
 
 import struct
-import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from loaders.factory import make_loader
 from loaders.records import frame_record
 from loaders.spec import Schema
 from loaders.writer import bytes_feature, encode_example, int64_feature
+from tests.pngs import encode_png
 
 HEIGHT, WIDTH, MAX_LEN, NUM_CLASSES = 32, 96, 4, 11
 SCHEMA = Schema(max_len=MAX_LEN, height=HEIGHT, width=WIDTH, num_classes=NUM_CLASSES)
@@ -138,136 +138,3 @@ def ids_of(image_ids: NDArray[np.uint8], valid: NDArray[np.bool_] | None = None)
     if valid is not None:
         rows = rows[valid.reshape(-1)]
     return [row.tobytes().rstrip(b"\0").decode() for row in rows]
-
-
-# PNG, after the specification's third edition, sections 5, 7 and 9.
-
-SIGNATURE = b"\x89PNG\r\n\x1a\n"
-COLOR_TYPES = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
-SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
-ADAM7 = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))
-
-
-def encode_png(  # noqa: PLR0913 -- the parts of a PNG file
-    samples_HWS: NDArray[Any],
-    *,
-    color_type: int = 2,
-    bit_depth: int = 8,
-    filters: Sequence[int] = (0,),
-    interlaced: bool = False,
-    palette: bytes = b"",
-    before_pixels: bytes = b"",
-    idat_bytes: int = 1 << 30,
-    header_size: tuple[int, int] | None = None,
-    rewrite: Callable[[bytes], bytes] = bytes,
-) -> bytes:
-    """A PNG file of ``samples_HWS``; the rows take the ``filters`` in turn.
-
-    ``before_pixels`` are whole chunks, ``header_size`` (height, width) is a lie in the
-    header, and ``rewrite`` changes the filtered rows before they are compressed.
-    """
-    height, width, _ = samples_HWS.shape
-    raw = b"".join(
-        _filtered_rows(samples_HWS[y::y_step, x::x_step], bit_depth, filters)
-        for x, y, x_step, y_step in (ADAM7 if interlaced else ((0, 0, 1, 1),))
-    )
-    stream = zlib.compress(rewrite(raw))
-    said_height, said_width = header_size or (height, width)
-    header = struct.pack(">IIBBBBB", said_width, said_height, bit_depth, color_type, 0, 0, interlaced)
-    return b"".join(
-        (
-            SIGNATURE,
-            chunk(b"IHDR", header),
-            before_pixels,
-            chunk(b"PLTE", palette) if palette else b"",
-            *(
-                chunk(b"IDAT", stream[begin : begin + idat_bytes])
-                for begin in range(0, len(stream), idat_bytes)
-            ),
-            chunk(b"IEND", b""),
-        )
-    )
-
-
-def chunk(kind: bytes, body: bytes) -> bytes:
-    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
-
-
-def chunks_of(png: bytes) -> list[tuple[bytes, bytes]]:
-    """Type and body of each chunk of a sound PNG file."""
-    found = []
-    offset = len(SIGNATURE)
-    while offset < len(png):
-        length, kind = struct.unpack_from(">I4s", png, offset)
-        found.append((kind, png[offset + 8 : offset + 8 + length]))
-        offset += 12 + length
-    return found
-
-
-def join_chunks(chunks: Iterable[tuple[bytes, bytes]]) -> bytes:
-    return SIGNATURE + b"".join(chunk(kind, body) for kind, body in chunks)
-
-
-def odd_pngs(height: int = HEIGHT, width: int = WIDTH) -> dict[str, bytes]:
-    """Every kind of PNG that the standard allows, by what it is; 16 bits left out.
-
-    Decoders may round 16 bits to 8 in two ways; the cases have those.
-    """
-    found = {}
-    for color_type, depths in COLOR_TYPES.items():
-        for depth in depths[: None if color_type in (0, 3) else 1]:
-            if depth == 16:
-                continue
-            for interlaced in (False, True):
-                noise = np.random.default_rng(depth).integers(
-                    0, 1 << depth, (height, width, SAMPLES[color_type]), np.uint16
-                )
-                palette = np.random.default_rng(7).bytes(3 << depth) if color_type == 3 else b""
-                name = f"type {color_type}, {depth} bits{', interlaced' if interlaced else ''}"
-                found[name] = encode_png(
-                    noise,
-                    color_type=color_type,
-                    bit_depth=depth,
-                    filters=(0, 1, 2, 3, 4),
-                    interlaced=interlaced,
-                    palette=palette,
-                )
-    return found
-
-
-def _filtered_rows(samples_HWS: NDArray[Any], bit_depth: int, filters: Sequence[int]) -> bytes:
-    """The rows of one pass, each behind its filter's number; nothing for an empty pass."""
-    height, width, samples = samples_HWS.shape
-    if not height or not width:
-        return b""
-    if bit_depth == 16:
-        rows = samples_HWS.astype(">u2").tobytes()
-        row_bytes = width * samples * 2
-    elif bit_depth == 8:
-        rows = samples_HWS.astype(np.uint8).tobytes()
-        row_bytes = width * samples
-    else:
-        bits = (samples_HWS.reshape(height, -1, 1) >> np.arange(bit_depth - 1, -1, -1)) & 1
-        packed = np.packbits(bits.reshape(height, -1).astype(np.uint8), axis=1)
-        rows, row_bytes = packed.tobytes(), packed.shape[1]
-    step = max(1, samples * bit_depth // 8)
-    above = bytes(row_bytes)
-    out = []
-    for number in range(height):
-        row = rows[number * row_bytes : (number + 1) * row_bytes]
-        method = filters[number % len(filters)]
-        out.append(bytes([method]) + _filter(method, row, above, step))
-        above = row
-    return b"".join(out)
-
-
-def _filter(method: int, row: bytes, above: bytes, step: int) -> bytes:
-    a = np.frombuffer(bytes(step) + row[:-step] if len(row) > step else bytes(len(row)), np.uint8).astype(int)
-    b = np.frombuffer(above, np.uint8).astype(int)
-    c = np.frombuffer(bytes(step) + above[:-step] if len(row) > step else bytes(len(row)), np.uint8)
-    c = c.astype(int)
-    p = a + b - c
-    pa, pb, pc = abs(p - a), abs(p - b), abs(p - c)
-    paeth = np.where((pa <= pb) & (pa <= pc), a, np.where(pb <= pc, b, c))
-    predicted = (0 * a, a, b, (a + b) // 2, paeth)[method]
-    return ((np.frombuffer(row, np.uint8) - predicted) % 256).astype(np.uint8).tobytes()

@@ -40,7 +40,9 @@ def test_what_was_written_is_read_back(path: Path, pairs: list[tuple[int, int]])
     assert path.read_text() == "".join(f"{offset} {size}\n" for offset, size in pairs)
 
 
-@given(garbage=st.one_of(st.binary(max_size=100), st.text("0123456789 \n-+.x²३\t", max_size=60).map(str.encode)))
+@given(
+    garbage=st.one_of(st.binary(max_size=100), st.text("0123456789 \n-+.x²३\t", max_size=60).map(str.encode))
+)
 def test_garbage_raises_nothing_but_value_errors(path: Path, garbage: bytes) -> None:
     path.write_bytes(garbage)
     try:

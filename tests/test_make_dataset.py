@@ -326,7 +326,8 @@ class TestFolder:
             (b"\xff\xd8\xff\xe0" + bytes(40), r"line 3: '2\.png' is no PNG file: it is a JPEG"),
             (b"GIF89a" + bytes(40), r"line 3: '2\.png' is no PNG file: it is a GIF"),
             (png()[:30], r"line 3: '2\.png' is cut off"),
-            (png()[:60], r"line 3: '2\.png' is cut short"),
+            (png()[:60], r"line 3: '2\.png' is cut off"),
+            (png().replace(b"IDAT", b"IDAT\0", 1)[:-1], r"line 3: '2\.png' is damaged: "),
             (png(width=31), r"'2\.png' is 12 x 31 pixels with 3 channels, not 12 x 30 .* as '0\.png'"),
             (
                 png(mode="L"),

@@ -99,7 +99,9 @@ def test_a_shard_cut_at_any_byte_is_an_error_unless_a_record_ends_there(path: Pa
 
 
 @given(records=RECORDS, data=st.data())
-def test_truncation_raises_nothing_but_shard_errors(path: Path, records: list[bytes], data: st.DataObject) -> None:
+def test_truncation_raises_nothing_but_shard_errors(
+    path: Path, records: list[bytes], data: st.DataObject
+) -> None:
     whole = b"".join(map(frame_record, records))
     cut = data.draw(st.integers(0, len(whole)))
     shard = write(path, whole[:cut])
@@ -205,4 +207,7 @@ def test_the_examples_of_these_tests_are_tensorflows() -> None:
     assert list(example["two"].bytes_list.value) == [b"x", b"yz"]
     assert list(example["negative"].int64_list.value) == [-1, 2**62]
     assert example["empty"].WhichOneof("kind") == "int64_list"
-    assert tf.train.Example.FromString(record(3, {"none": None})).features.feature["none"].WhichOneof("kind") is None
+    assert (
+        tf.train.Example.FromString(record(3, {"none": None})).features.feature["none"].WhichOneof("kind")
+        is None
+    )

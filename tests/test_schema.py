@@ -214,7 +214,9 @@ def test_an_ambiguous_target_names_flag_and_features(tmp_path: Path) -> None:
 def test_an_ambiguous_image_names_flag_and_features(tmp_path: Path) -> None:
     png = encode_png(pixels(0))
     shard(tmp_path, {"left": png, "right": png}, without=("image",))
-    with pytest.raises(ValueError, match="several features could be a PNG: name it with --image-feature") as c:
+    with pytest.raises(
+        ValueError, match="several features could be a PNG: name it with --image-feature"
+    ) as c:
         schema_of(tmp_path)
     assert "'left' (bytes_list)" in str(c.value)
     assert schema_of(tmp_path, image_feature="right").image_feature == "right"
@@ -245,7 +247,9 @@ def test_flags_win_over_the_guess_and_a_full_set_needs_none(tmp_path: Path) -> N
     assert schema_of(tmp_path, num_classes=300, channels=1, alphabet="abc") == Schema(
         max_len=MAX_LEN, height=HEIGHT, width=WIDTH, channels=1, num_classes=300, alphabet="abc"
     )
-    with pytest.raises(ValueError, match=r"the schema \(flags and the first 1000 records\): num_classes must"):
+    with pytest.raises(
+        ValueError, match=r"the schema \(flags and the first 1000 records\): num_classes must"
+    ):
         schema_of(tmp_path, num_classes=3, alphabet="abc")
 
 

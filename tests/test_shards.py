@@ -15,7 +15,14 @@ from loaders.check import scan_shards
 from loaders.shards import find_shards
 from tests.data import encode_png, pixels, write_shard
 
-SHARD_NAMES = ["a b.tfrecord", "a%20+b'.tfrecord", "a(1).tfrecord", "a,b.tfrecord", "a[1].tfrecord", "größe-日"]
+SHARD_NAMES = [
+    "a b.tfrecord",
+    "a%20+b'.tfrecord",
+    "a(1).tfrecord",
+    "a,b.tfrecord",
+    "a[1].tfrecord",
+    "größe-日",
+]
 
 
 def fill(folder: Path, names: list[str]) -> Path:

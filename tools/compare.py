@@ -19,7 +19,7 @@ def main(config: CompareConfig) -> int:
     from rich.console import Console
 
     from tools.measure.run import compare
-    from tools.report.table import print_result
+    from tools.present.table import print_result
 
     check_can_write("--out", config.out)
     result = compare(config, tell=lambda line: print(line, file=sys.stderr, flush=True))

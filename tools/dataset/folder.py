@@ -7,7 +7,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from loaders.png import PngHeader, read_header
+from loaders.png import PngHeader, check_png, read_header
 from loaders.spec import Schema
 from loaders.writer import encode_record
 from tools.dataset.config import DatasetConfig
@@ -17,7 +17,6 @@ from tools.dataset.record import Record
 log = logging.getLogger(__name__)
 
 _HEADER_BYTES = 33
-_LAST_CHUNK = b"IEND\xaeB`\x82"
 _CHANNELS = {0: 1, 2: 3, 3: 3, 4: 4, 6: 4}
 """Colour type to the channels that show all of it; a palette decodes to RGB."""
 
@@ -63,7 +62,7 @@ def read_folder(config: DatasetConfig) -> Folder:
 def packed_records(folder: Folder) -> Generator[Record]:
     """The records in the labels' order.
 
-    Errors: ValueError that names the line of an image that is cut short, or that changed
+    Errors: ValueError that names the line of an image that is damaged, or that changed
     since the folder was read; OSError.
     """
     schema = folder.schema
@@ -73,8 +72,10 @@ def packed_records(folder: Folder) -> Generator[Record]:
         header = _header(image, label)
         if (header.height, header.width) != (schema.height, schema.width):
             raise ValueError(f"{label.place}: {label.name!r} changed while it was packed")
-        if _LAST_CHUNK not in image:
-            raise ValueError(f"{label.place}: {label.name!r} is cut short: a PNG ends with an IEND chunk")
+        try:
+            check_png(image, header)
+        except ValueError as error:
+            raise ValueError(f"{label.place}: {label.name!r} {error}") from None
         example = encode_record(
             schema,
             image=image,
