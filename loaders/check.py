@@ -31,7 +31,7 @@ from loaders.config import LoaderConfig
 from loaders.example import Kind, parse_example
 from loaders.index import Index, index_of
 from loaders.png import check_png, read_header
-from loaders.records import Frame, ShardError, read_records
+from loaders.records import FRAME_BYTES, Frame, ShardError, read_records
 from loaders.shards import Shard
 from loaders.spec import MAX_CODES, Schema
 
@@ -50,15 +50,17 @@ class Rules:
     schema: Schema
     target_dtype: str
     id_bytes: int
-    missing_is_error: bool
+    needed: tuple[str, ...]
+    """Features that may not be absent, besides the image, which never may."""
 
     @classmethod
     def of(cls, config: LoaderConfig, schema: Schema) -> Rules:
+        optional = (schema.target_feature, *((schema.id_feature,) if schema.id_feature else ()))
         return cls(
             schema=schema,
             target_dtype=config.target_dtype,
             id_bytes=config.id_bytes,
-            missing_is_error=config.missing == "error",
+            needed=optional if config.missing == "error" else (),
         )
 
 
@@ -112,8 +114,11 @@ def find_bad_record(shards: Sequence[Shard], rules: Rules, decode: Callable[[byt
             try:
                 decode(image)
             except Exception as error:
-                first_line = str(error).strip().splitlines()[0]
-                broken = f"feature {rules.schema.image_feature!r}: the PNG can't be decoded: {first_line}"
+                words = str(error).strip() or type(error).__name__
+                broken = (
+                    f"feature {rules.schema.image_feature!r}: the PNG can't be decoded: "
+                    f"{words.splitlines()[0]}"
+                )
         return broken
 
     for shard in shards:
@@ -177,7 +182,7 @@ def _check_image(features: Features, schema: Schema) -> None:
 def _check_target(features: Features, rules: Rules) -> None:
     schema, name = rules.schema, rules.schema.target_feature
     if name not in features:
-        if rules.missing_is_error:
+        if name in rules.needed:
             raise ValueError(f"feature {name!r} is missing{_there(features)}")
         return
     codes = _values(features, name, "int64_list", schema.max_len)
@@ -192,7 +197,7 @@ def _check_id(features: Features, rules: Rules) -> None:
     name = rules.schema.id_feature
     assert name is not None
     if name not in features:
-        if rules.missing_is_error:
+        if name in rules.needed:
             raise ValueError(f"feature {name!r} is missing{_there(features)}")
         return
     (image_id,) = _values(features, name, "bytes_list", 1)
@@ -219,15 +224,15 @@ def _there(features: Features) -> str:
 def _recall(shard: Shard, rules: Rules) -> Index | None:
     """The index of a shard that was found sound before and has not changed since."""
     try:
-        index = np.load(_memory_path(shard, rules), allow_pickle=False)
-    except (OSError, ValueError, EOFError):
+        # Plain numbers: a format with a header of its own could be damaged in more ways.
+        stored = np.frombuffer(_memory_path(shard, rules).read_bytes(), "<i8")
+        index = stored.astype(np.int64).reshape(-1, 2)
+    except (OSError, ValueError):
         return None
-    sound = index.dtype == np.int64 and index.ndim == 2 and index.shape[1] == 2
+    offsets, sizes = index.T
     # Frames fill a file without a gap, or the remembered index is not this file's.
-    sizes = index[:, 1] if sound else np.zeros(0, np.int64)
-    sound = sound and int(sizes.sum()) == shard.size
-    sound = sound and np.array_equal(index[:, 0], np.cumsum(sizes) - sizes)
-    return index if sound else None
+    sound = bool((sizes >= FRAME_BYTES).all()) and int(sizes.sum()) == shard.size
+    return index if sound and np.array_equal(offsets, np.cumsum(sizes) - sizes) else None
 
 
 def _remember(shard: Shard, rules: Rules, index: Index) -> None:
@@ -235,7 +240,7 @@ def _remember(shard: Shard, rules: Rules, index: Index) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with write_beside(path) as file:
-            np.save(file, index, allow_pickle=False)
+            file.write(index.astype("<i8").tobytes())
     except OSError:
         # No cache folder (a read-only home, a full disk): the check runs again next time.
         return
@@ -260,4 +265,4 @@ def _memory_path(shard: Shard, rules: Rules) -> Path:
         "checker": _checker_version(),
     }
     name = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-    return Path(platformdirs.user_cache_dir("feedline")) / "checked" / f"{name}.npy"
+    return Path(platformdirs.user_cache_dir("feedline")) / "checked" / f"{name}.index"

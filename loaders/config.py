@@ -8,8 +8,10 @@ from typing import Annotated, Any, Literal, Self
 
 from tyro.conf import arg
 
+from loaders.reference import is_reference
+
 Form = Literal["train", "eval", "predict"]
-LOADER_NAMES = ("tfdata", "dali")
+LOADER_NAMES = ("tfdata", "dali", "cached")
 AUTO = 0
 """Where a number of parallel calls is asked for: let the backend choose."""
 
@@ -68,7 +70,7 @@ class DataFlags:
     cycle_length: int = 4
     """Shards read in turn (tfdata; 1 when deterministic)."""
     parallel_reads: int = 4
-    """Shards read at the same time (tfdata); 0 lets tf.data choose."""
+    """Shards read at the same time, at most --cycle-length (tfdata); 0 lets tf.data choose."""
     parallel_calls: int = 0
     """Batches decoded at the same time (tfdata); 0 lets tf.data choose."""
     parallel_iterations: int = 4
@@ -84,7 +86,8 @@ class DataFlags:
     target_dtype: Literal["uint8", "int32"] = "uint8"
     """Type of the token batch."""
     missing: Literal["error", "default"] = "error"
-    """A record without its target or id: an error, or zeros and no bytes. A missing image is always one."""
+    """A record without its target or id: an error, or zeros and no bytes (tfdata). A missing image is
+    always an error."""
     id_bytes: int = 64
     """Bytes an id may have; ids come as uint8 vectors of this length, zero-padded."""
     shard_id: int = 0
@@ -124,9 +127,10 @@ class DataFlags:
 class LoaderFlags(DataFlags):
     """The data flags, and which backend reads."""
 
-    loader: Annotated[str, arg(metavar="auto|tfdata|dali")] = "auto"
-    """tfdata (tf.data, decodes on the CPU), dali (NVIDIA DALI), or auto: dali where it is installed and a
-    GPU is there."""
+    loader: Annotated[str, arg(metavar="auto|tfdata|dali|...")] = "auto"
+    """tfdata (tf.data, decodes on the CPU), dali (NVIDIA DALI), auto (dali where it is installed and a GPU
+    is there), cached (every record decoded once and kept in memory), or your own: path/to/file.py:function
+    or module:function."""
 
     def __post_init__(self) -> None:
         # Two-argument super() does not work in a slotted dataclass.
@@ -157,9 +161,11 @@ class LoaderConfig(LoaderFlags):
 
 
 def check_loader_name(name: str, allowed: Sequence[str]) -> None:
-    """Raise ValueError unless ``name`` is one of the ``allowed`` loaders."""
-    if name not in allowed:
-        raise ValueError(f"--loader must be one of {', '.join(allowed)}: {name!r}")
+    """Raise ValueError unless ``name`` is one of the ``allowed`` loaders, or the user's own."""
+    if name not in allowed and not is_reference(name):
+        raise ValueError(
+            f"--loader must be one of {', '.join(allowed)}, or your own as path/to/file.py:function: {name!r}"
+        )
 
 
 def check_at_least(config: DataFlags, field: str, least: int) -> None:

@@ -15,6 +15,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,9 @@ import numpy as np
 import tensorflow as tf
 
 from loaders.base import Source, batches_in_one_pass, element_names, element_spec
+from loaders.check import check_shards
 from loaders.config import AUTO, LoaderConfig
-from loaders.index import Index, index_path, read_index, write_index
+from loaders.index import Index, index_path, own_index_path, read_index, write_index
 from loaders.order import Span
 from loaders.shards import Shard
 
@@ -32,7 +34,8 @@ try:
     import nvidia.dali.plugin.tf as dali_tf
     from nvidia.dali import Pipeline, fn, types
     from nvidia.dali import tfrecord as tfrec
-except ImportError as error:
+except Exception as error:
+    # ImportError, or what TensorFlow says of a plugin that was compiled against another version of it.
     raise ValueError(
         f"--loader dali: DALI can't be imported ({error}). `uv sync` installs it on Linux x86-64 "
         "where g++ is there to compile its TensorFlow plugin; elsewhere use --loader tfdata "
@@ -40,6 +43,8 @@ except ImportError as error:
     ) from error
 
 log = logging.getLogger(__name__)
+
+MISSING = "is missing"
 
 
 class DaliLoader:
@@ -161,8 +166,8 @@ class DaliLoader:
         config, schema = self.config, self.source.schema
         features: dict[str | None, Any] = {schema.image_feature: tfrec.FixedLenFeature([], tfrec.string, "")}
         if "tokens" in element_names(config):
-            # A list of any length, so that an absent one is empty and padded to zeros;
-            # FixedLenFeature gives uninitialised memory there.
+            # A list of any length, padded to zeros: FixedLenFeature gives uninitialised memory
+            # behind a short one, which data taken on trust may hold.
             features[schema.target_feature] = tfrec.VarLenFeature(tfrec.int64, 0)
         if "image_id" in element_names(config):
             features[schema.id_feature] = tfrec.FixedLenFeature([], tfrec.string, "")
@@ -208,6 +213,10 @@ def ensure_index_file(shard: Shard, index: Index, config: LoaderConfig) -> str:
     """
     path = index_path(shard.path, config.index_dir)
     why = _why_not_this_index(path, shard, index)
+    if config.index_dir is not None and why not in (None, MISSING):
+        # It may be the index of a shard of the same name in another folder, which is in use.
+        path = own_index_path(shard.path, config.index_dir)
+        why = _why_not_this_index(path, shard, index)
     if why is None:
         return path
     try:
@@ -273,7 +282,7 @@ def _why_not_this_index(path: str, shard: Shard, index: Index) -> str | None:
         stored = read_index(path)
         older = os.stat(path).st_mtime_ns < os.stat(shard.path).st_mtime_ns
     except FileNotFoundError:
-        return "is missing"
+        return MISSING
     except (OSError, ValueError):
         return "can't be read"
     if not np.array_equal(stored, index):
@@ -293,3 +302,28 @@ def _check_supported(config: LoaderConfig, source: Source) -> None:
         raise ValueError(
             "--channels 4: DALI decodes to 1 or 3 channels; use --loader tfdata, or --channels 3"
         )
+    for path in source.paths:
+        if not _is_utf8(path):
+            raise ValueError(f"{path}: DALI opens files by UTF-8 names only; use --loader tfdata")
+    if config.missing == "default" and not config.trust_data:
+        _check_nothing_missing(config, source)
+
+
+def _check_nothing_missing(config: LoaderConfig, source: Source) -> None:
+    """DALI has no default for an absent feature: it fails, or gives uninitialised memory."""
+    read = {"tokens": source.schema.target_feature, "image_id": source.schema.id_feature}
+    needed = tuple(str(read[name]) for name in element_names(config) if name in read)
+    try:
+        check_shards(source.shards, replace(source.rules, needed=needed))
+    except ValueError as error:
+        raise ValueError(
+            f"--missing default: DALI can't fill in what a record lacks, use --loader tfdata: {error}"
+        ) from None
+
+
+def _is_utf8(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

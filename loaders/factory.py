@@ -10,14 +10,18 @@ from dataclasses import replace
 from loaders.base import Loader, Source, element_names
 from loaders.check import Rules, check_shards, scan_shards
 from loaders.config import LoaderConfig
+from loaders.contract import check_contract
 from loaders.guess import resolve_schema
 from loaders.order import Plan
+from loaders.reference import is_reference, load_reference
 from loaders.shards import find_shards
 
 log = logging.getLogger(__name__)
 
 BACKENDS = {"tfdata": "loaders.tfdata", "dali": "loaders.dali"}
 """Name to the module whose ``build(config, source)`` gives the loader; imported only when asked for."""
+_CACHED_FROM = "tfdata"
+"""The backend that decodes for ``cached``."""
 
 
 def make_loader(config: LoaderConfig) -> Loader:
@@ -26,11 +30,36 @@ def make_loader(config: LoaderConfig) -> Loader:
     Errors: ValueError, in one sentence, for data or options that can't be used;
     OSError for files that can't be read or written.
     """
-    name = choose_backend(config)
+    if is_reference(config.loader):
+        return _users_loader(config)
+    config = replace(config, loader=choose_backend(config))
     source = open_source(config)
-    if name != config.loader:
-        config = replace(config, loader=name)
-    loader: Loader = importlib.import_module(BACKENDS[name]).build(config, source)
+    return _cached(config, source) if config.loader == "cached" else _build(config, source)
+
+
+def _build(config: LoaderConfig, source: Source) -> Loader:
+    loader: Loader = importlib.import_module(BACKENDS[config.loader]).build(config, source)
+    return loader
+
+
+def _cached(config: LoaderConfig, source: Source) -> Loader:
+    from loaders.cached import CachedLoader
+
+    inner = replace(
+        config,
+        loader=_CACHED_FROM,
+        form="train",
+        with_ids="image_id" in element_names(config),
+        shuffle="none",
+        deterministic=True,
+    )
+    return CachedLoader(config, source, _build(inner, source), element_names(inner))
+
+
+def _users_loader(config: LoaderConfig) -> Loader:
+    """The loader that the user's own function makes, held to the contract."""
+    loader: Loader = load_reference(config.loader, flag="--loader")(config)
+    check_contract(loader, config)
     return loader
 
 

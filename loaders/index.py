@@ -7,6 +7,7 @@ or repeated. The file beside a shard always lists all records in file order.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,6 +33,12 @@ def index_path(shard: str, index_dir: str | None = None) -> str:
     if index_dir is None:
         return shard + ".idx"
     return str(Path(index_dir) / (Path(shard).name + ".idx"))
+
+
+def own_index_path(shard: str, index_dir: str) -> str:
+    """As ``index_path``, where the index there is that of another folder's shard of the same name."""
+    folder = hashlib.sha256(os.fsencode(os.path.realpath(os.path.dirname(shard)))).hexdigest()[:16]
+    return str(Path(index_dir) / f"{Path(shard).name}.{folder}.idx")
 
 
 def write_index(path: str | os.PathLike[str], index: Index | Sequence[tuple[int, int]]) -> None:

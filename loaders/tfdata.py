@@ -5,6 +5,7 @@ Shapes: B batch, H height, W width, C channels, T codes a record, N bytes of an 
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -58,9 +59,10 @@ class TfdataLoader:
             dataset = self._read(plan.spans_rotated(start))
             dataset = dataset.repeat()
             dataset = dataset.batch(config.batch_size, drop_remainder=True)
+        # In order even where reading is not: a batch that overtook another would carry
+        # records of the next epoch into this one.
         dataset = dataset.map(self._decode, num_parallel_calls=_calls(config.parallel_calls))
-        dataset = dataset.prefetch(config.prefetch)
-        return dataset.with_options(self._options())
+        return dataset.prefetch(config.prefetch)
 
     def _one_pass(self, start_step: int) -> tf.data.Dataset:
         config, plan = self.config, self.source.plan
@@ -69,21 +71,16 @@ class TfdataLoader:
         dataset = dataset.batch(config.batch_size)
         dataset = dataset.map(self._fill_up)
         dataset = dataset.map(self._decode, num_parallel_calls=_calls(config.parallel_calls))
-        dataset = dataset.prefetch(config.prefetch)
-        return dataset.with_options(self._options())
+        return dataset.prefetch(config.prefetch)
 
     @property
     def _deterministic(self) -> bool:
         return self.config.deterministic or self.config.form != "train"
 
-    def _options(self) -> tf.data.Options:
-        options = tf.data.Options()
-        options.deterministic = self._deterministic
-        return options
-
     def _read(self, spans: list[Span]) -> tf.data.Dataset:
         """Serialized records of the spans; in their order when deterministic."""
-        paths = np.array([self.source.paths[span.shard].encode() for span in spans], dtype=object)
+        # fsencode, because a file's name may be no UTF-8.
+        paths = np.array([os.fsencode(self.source.paths[span.shard]) for span in spans], dtype=object)
         firsts = np.array([span.first for span in spans], np.int64)
         counts = np.array([span.count for span in spans], np.int64)
         dataset = tf.data.Dataset.from_tensor_slices(
@@ -95,7 +92,7 @@ class TfdataLoader:
         return dataset.interleave(
             _read_span,
             cycle_length=self.config.cycle_length,
-            num_parallel_calls=_calls(self.config.parallel_reads),
+            num_parallel_calls=_calls(min(self.config.parallel_reads, self.config.cycle_length)),
             deterministic=False,
         )
 

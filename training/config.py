@@ -38,6 +38,9 @@ class TrainingConfig(LoaderFlags):
     """Keras's policy; mixed_float16 scales the loss."""
     device: Literal["auto", "cpu", "gpu"] = "auto"
     """Where the step runs; auto takes a GPU where TensorFlow sees one."""
+    model: Annotated[str | None, optional("the small recogniser", "FILE.py:FUNCTION")] = None
+    """Your own model: a function from the schema to a Keras model that takes float images from 0 to 1
+    [B, H, W, C] and gives float logits [B, max_len, num_classes]."""
     augment: Literal["none", "light"] = "none"
     """light: shift, brightness, contrast and noise, in the training step (compiled with it)."""
     learning_rate: float = 1e-3

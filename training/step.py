@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from loaders.reference import load_reference
 from loaders.spec import Schema
 from training.augment import augment_light
 from training.config import TrainingConfig
@@ -28,7 +29,7 @@ class Trainer:
         self.config = config
         self.schema = schema
         keras.mixed_precision.set_dtype_policy(config.precision)
-        self.model = make_model(schema)
+        self.model = _users_model(config.model, schema) if config.model else make_model(schema)
         optimizer = keras.optimizers.Adam(config.learning_rate)
         if config.precision == "mixed_float16":
             optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
@@ -73,6 +74,20 @@ class Trainer:
         if self.config.scale:
             return tf.cast(image_BHWC, compute)
         return tf.cast(tf.cast(image_BHWC, tf.float32) / 255.0, compute)
+
+
+def _users_model(reference: str, schema: Schema) -> Any:
+    """The user's own model. Errors: ValueError for one that takes or gives other shapes."""
+    model = load_reference(reference, flag="--model")(schema)
+    wanted = {
+        "input_shape": (None, schema.height, schema.width, schema.channels),
+        "output_shape": (None, schema.max_len, schema.num_classes),
+    }
+    for attribute, shape in wanted.items():
+        found = getattr(model, attribute, None)
+        if found != shape:
+            raise ValueError(f"--model {reference}: {attribute} must be {shape}: {found}")
+    return model
 
 
 def fetch(loss: Any) -> float:

@@ -1,0 +1,56 @@
+"""Whether a loader keeps the contract of ``base.Loader``: for loaders that somebody else wrote.
+
+The same function serves the test suite of the project's own backends.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from loaders.base import element_names, element_spec
+from loaders.config import LoaderConfig
+from loaders.spec import Schema
+
+_BATCHES = 2
+"""Batches that are looked at."""
+
+
+def check_contract(loader: Any, config: LoaderConfig) -> None:
+    """Raise ValueError that names what ``loader`` breaks: its attributes, its element_spec, or the
+    type and shape of the tensors in its first batches."""
+    who = f"--loader {config.loader}"
+    for attribute in ("name", "decode", "source", "element_spec", "dataset"):
+        if not hasattr(loader, attribute):
+            raise ValueError(
+                f"{who}: what it returns must have {attribute!r}: {type(loader).__name__} has not"
+            )
+    schema = getattr(loader.source, "schema", None)
+    if not isinstance(schema, Schema):
+        raise ValueError(f"{who}: source.schema must be a loaders.spec.Schema: {type(schema).__name__}")
+    wanted = element_spec(config, schema)
+    names = element_names(config)
+    if tuple(loader.element_spec) != wanted:
+        raise ValueError(f"{who}: element_spec must be {_words(names, wanted)}: {loader.element_spec}")
+    seen = 0
+    for batch in loader.dataset():
+        if len(batch) != len(names):
+            raise ValueError(
+                f"{who}: an element must be {len(names)} tensors ({', '.join(names)}): {len(batch)}"
+            )
+        for name, part, spec in zip(names, batch, wanted, strict=True):
+            if part.dtype != spec.dtype or tuple(part.shape) != tuple(spec.shape):
+                raise ValueError(
+                    f"{who}: {name} must be {spec.dtype.name}{spec.shape.as_list()}: "
+                    f"{part.dtype.name}{list(part.shape)}"
+                )
+        seen += 1
+        if seen == _BATCHES:
+            break
+    if not seen:
+        raise ValueError(f"{who}: its dataset gives no batch")
+
+
+def _words(names: Any, specs: Any) -> str:
+    return ", ".join(
+        f"{name} {spec.dtype.name}{spec.shape.as_list()}" for name, spec in zip(names, specs, strict=True)
+    )
