@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 BACKENDS = {"tfdata": "loaders.tfdata", "dali": "loaders.dali"}
 """Name to the module whose ``build(config, source)`` gives the loader; imported only when asked for."""
+_DALI_PACKAGES = ("nvidia", "nvidia.dali", "nvidia.dali_tf_plugin")
+"""From the outside in, because a package can't be looked for inside of one that isn't there."""
 _CACHED_FROM = "tfdata"
 """The backend that decodes for ``cached``."""
 
@@ -69,7 +71,7 @@ def choose_backend(config: LoaderConfig) -> str:
         return config.loader
     if config.device != "gpu":
         choice, why = "tfdata", "the step runs on the CPU"
-    elif importlib.util.find_spec("nvidia") is None or importlib.util.find_spec("nvidia.dali") is None:
+    elif any(importlib.util.find_spec(package) is None for package in _DALI_PACKAGES):
         choice, why = "tfdata", "DALI is not installed"
     else:
         choice, why = "dali", "DALI is installed and the step runs on a GPU"

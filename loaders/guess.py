@@ -177,15 +177,19 @@ def _guess_id(example: dict[str, tuple[str, Sequence[Any]]], image: str) -> str 
 
 def _guess_image_size(examples: Sequence[dict[str, tuple[str, Sequence[Any]]]], image: str) -> dict[str, int]:
     """Height and width of the first sound PNG; whether the others agree is for the check."""
+    why = ""
     for example in examples:
         kind, values = example.get(image, ("", ()))
         if kind == "bytes_list" and len(values) == 1:
             try:
                 header = read_header(values[0])
-            except ValueError:
+            except ValueError as error:
+                why = why or f" (an image {error})"
                 continue
             return {"height": header.height, "width": header.width}
-    raise ValueError(f"feature {image!r} holds no PNG in the first records: name it with --image-feature")
+    raise ValueError(
+        f"feature {image!r} holds no PNG in the first records{why}: name it with --image-feature"
+    )
 
 
 def _only(names: Sequence[str], example: dict[str, tuple[str, Sequence[Any]]], what: str, flag: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import logging
 import os
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -77,6 +78,9 @@ def _entry(path: str) -> str:
 
 def _size(path: str) -> int:
     try:
+        # Opening a pipe would wait for somebody to write to it.
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise ValueError(f"{path}: is no file that can be read twice (a pipe or a device)")
         with open(path, "rb") as file:
             return os.fstat(file.fileno()).st_size
     except OSError as error:

@@ -23,7 +23,7 @@ SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 ADAM7 = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))
 
 
-def encode_png(  # noqa: PLR0913 -- the parts of a PNG file
+def encode_png(
     samples_HWS: NDArray[Any],
     *,
     color_type: int = 2,

@@ -11,13 +11,18 @@ import pytest
 
 from tests.command import run, sentence
 from tests.data import Data
+from tools.measure import rounds as rounds_module
 from tools.measure import windows
-from tools.measure.cells import Cell, order_of_round, plan_cells
+from tools.measure.cells import Cell, order_of_round, plan_cells, plan_sweep
+from tools.measure.config import CompareConfig
 from tools.measure.proof import first_difference
 from tools.measure.stats import paired_ratio
-from tools.measure.summary import summarize
+from tools.measure.summary import compare_pairs, summarize
+from tools.measure.sweep import describe_sweep
 from tools.measure.verdict import judge, limit_of, slower
 from tools.measure.windows import Limits, Window, is_warm, measure
+
+KINDS = ("train", "loader", "ceiling")
 
 
 class Clock:
@@ -104,14 +109,15 @@ class TestWindows:
     )
     def test_is_warm(self, rates: Any, compiles: Any, buffered: int, warm: bool) -> None:
         run = [
-            Window(steps=r, seconds=1.0, wait_s=0.0, compiles=c) for r, c in zip(rates, compiles, strict=True)
+            Window(steps=r, seconds=1.0, wait_s=0.0, call_s=0.0, sync_s=0.0, compiles=c)
+            for r, c in zip(rates, compiles, strict=True)
         ]
         assert is_warm(run, buffered) is warm
 
 
 class TestCells:
     def test_every_loader_with_every_mode_and_both_alone(self) -> None:
-        cells = plan_cells(("tfdata", "dali"), ("off", "jit", "auto"))
+        cells = plan_cells(("tfdata", "dali"), ("off", "jit", "auto"), KINDS)
         assert len(cells) == len(set(cells)) == 6 + 3 + 2
         assert {(c.loader, c.xla) for c in cells if c.kind == "train"} == {
             (loader, xla) for loader in ("tfdata", "dali") for xla in ("off", "jit", "auto")
@@ -119,7 +125,7 @@ class TestCells:
         assert {c.xla for c in cells if c.kind == "ceiling"} == {"off", "jit", "auto"}
 
     def test_rounds_alternate(self) -> None:
-        cells = plan_cells(("tfdata", "dali"), ("off",))
+        cells = plan_cells(("tfdata", "dali"), ("off",), KINDS)
         assert order_of_round(cells, 0) == cells == order_of_round(cells, 2)
         assert order_of_round(cells, 1) == cells[::-1]
 
@@ -229,24 +235,149 @@ class TestVerdict:
         assert judge([self._row("loader", "tfdata", None, [1.0])], "cpu") is None
 
 
-def test_summary_counts_the_measured_windows_only() -> None:
-    window = {"wait_s": 0.5, "compiles": 0, "seconds": 1.0}
-    one_round = {
-        "decode": "d", "first_step_s": 2.0, "steady": True, "peak_rss_mib": 10.0, "warm_up_windows": 1,
-        "compiles": [{"name": "x", "seconds": 1.5, "at": 0.0}],
-        "windows": [{**window, "steps": 1}, {**window, "steps": 3}, {**window, "steps": 5}],
-        "step_s": [9.0] + [0.25] * 8, "wait_s": [0.0] * 9,
+def _round(measured_steps: list[int], warm_up_steps: int = 1, **changes: Any) -> dict[str, Any]:
+    """A raw round whose windows last a second each, half of it waiting and 0.4 s in calls of the step."""
+    window = {"seconds": 1.0, "wait_s": 0.5, "call_s": 0.4, "sync_s": 0.05, "compiles": 0}
+    steps = sum(measured_steps)
+    samples = {
+        "first_from_s": 0.0, "at_s": [1.0, 9.0], "cores_busy": [[0.5, 1.0]] * 2, "process_cores": [1.0] * 2,
+        "other_cores": [0.0] * 2, "rss_mib": [5.0] * 2, "read_mib": None, "energy_j": None, "gpu": None,
+        "energy_of": [], "measured_from_s": 1.0, "measured_to_s": 9.0,
     }  # fmt: skip
-    ceiling = {**one_round, "decode": None, "windows": [{**window, "steps": 1}, {**window, "steps": 16}]}
-    train, top = Cell(kind="train", loader="tfdata", xla="off"), Cell(kind="ceiling", xla="off")
-    rows = summarize([train, top], {train: [one_round], top: [ceiling]}, batch_size=10)
-    assert rows[0]["images_per_s"] == pytest.approx(40)
-    assert rows[0]["wait_share"] == pytest.approx(0.5)
-    assert rows[0]["ceiling_share"] == pytest.approx(40 / 160)
-    assert rows[0]["compile_s"] == 1.5
-    assert rows[0]["step_s"] == [0.25] * 8
-    assert rows[1]["ceiling_share"] is None
-    assert rows[1]["wait_share"] is None
+    return {
+        "decode": "d", "first_step_s": 2.0, "steady": True, "peak_rss_mib": 10.0, "warm_up_windows": 1,
+        "copy_s": 0.0, "compiles": [{"name": "x", "seconds": 1.5, "step": -1}], "disturbed": False,
+        "windows": [{**window, "steps": n} for n in (warm_up_steps, *measured_steps)],
+        "step_s": [9.0] * warm_up_steps + [0.25] * steps, "wait_s": [0.0] * (warm_up_steps + steps),
+        "samples": samples, **changes,
+    }  # fmt: skip
+
+
+class TestSummary:
+    def _rows(self, **changes: Any) -> list[dict[str, Any]]:
+        train, top = Cell(kind="train", loader="tfdata", xla="off"), Cell(kind="ceiling", xla="off")
+        alone = Cell(kind="loader", loader="tfdata")
+        rounds = {train: [_round([3, 5], **changes)], top: [_round([16])], alone: [_round([32])]}
+        return summarize([train, top, alone], rounds, batch_size=10, records=100, device="cpu", cores=2)
+
+    def test_only_the_measured_windows_count(self) -> None:
+        train, top, _ = self._rows()
+        assert train["images_per_s"] == pytest.approx(40)
+        assert train["wait_share"] == pytest.approx(0.5)
+        assert train["ceiling_share"] == pytest.approx(40 / 160)
+        assert train["compile_s"] == 1.5
+        assert train["step_s"] == [0.25] * 8
+        assert top["ceiling_share"] is None
+        assert top["wait_share"] is None
+
+    def test_the_ledger_adds_up(self) -> None:
+        ledger = self._rows(copy_s=0.01)[0]["ledger"]
+        # 2 s in all: 1 waiting, 0.9 in and behind the step, of which 8 copies of 0.01 s.
+        assert ledger == pytest.approx(
+            {"wait_s": 1.0, "copy_s": 0.08, "compute_s": 0.82, "compile_s": 0.0, "host_s": 0.1, "wall_s": 2.0}
+        )
+        assert sum(value for name, value in ledger.items() if name != "wall_s") == pytest.approx(
+            ledger["wall_s"]
+        )
+
+    def test_a_compile_in_the_measured_time_is_no_computing(self) -> None:
+        compiles = [{"name": "x", "seconds": 0.5, "step": 4}, {"name": "x", "seconds": 7.0, "step": 0}]
+        ledger = self._rows(compiles=compiles)[0]["ledger"]
+        assert ledger["compile_s"] == pytest.approx(0.5)
+        assert ledger["compute_s"] == pytest.approx(0.4)
+
+    def test_prediction_beside_measurement(self) -> None:
+        prediction = self._rows()[0]["prediction"]
+        # Step and loader alone: 160 and 320 img/s, each on one core of two.
+        assert prediction["images_per_s"] == pytest.approx(160)
+        assert prediction["measured_over_predicted"] == pytest.approx(0.25)
+        assert not prediction["agrees"]
+        assert "75 % less" in prediction["sentence"]
+
+    def test_pairs_of_one_kind_only(self) -> None:
+        cells = [Cell(kind="loader", loader=name) for name in ("a", "b")]
+        rounds = {cells[0]: [_round([4])] * 8, cells[1]: [_round([5])] * 8}
+        rows = summarize(cells, rounds, batch_size=10, records=100, device="cpu", cores=2)
+        (pair,) = compare_pairs(rows)
+        assert (pair["a"], pair["b"], pair["equal"], pair["pairs"]) == ("a alone", "b alone", False, 8)
+        assert pair["value"] == pytest.approx(0.8)
+
+
+class TestRounds:
+    def _run(self, monkeypatch: pytest.MonkeyPatch, rates: Any, **flags: Any) -> tuple[Any, list[str]]:
+        """Rounds of two loaders alone: each takes ten seconds and gives ``rates(loader, n)`` steps."""
+        ran: list[str] = []
+        clock = iter(range(0, 100_000, 10))
+
+        def run_cell(config: Any, cell: Cell, *_: Any) -> dict[str, Any]:
+            ran.append(str(cell.loader))
+            steps = rates(cell.loader, ran.count(str(cell.loader)))
+            return {**_round([steps]), "sampling_cost_share": 0.0}
+
+        monkeypatch.setattr(rounds_module, "_run_cell", run_cell)
+        monkeypatch.setattr(rounds_module.time, "monotonic", lambda: next(clock))
+        config = CompareConfig(**{"loader": ("tfdata", "dali"), "kinds": ("loader",), **flags})
+        cells = plan_cells(config.loader, config.xla, config.kinds)
+        return rounds_module.run_rounds(config, cells, [], lambda _: None), ran
+
+    def test_blocks_alternate(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        rounds, ran = self._run(monkeypatch, lambda *_: 5, rounds=3)
+        assert ran == ["tfdata", "dali", "dali", "tfdata", "tfdata", "dali"]
+        assert rounds.complete
+
+    def test_stops_when_the_answer_is_sure(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        rounds, ran = self._run(monkeypatch, lambda loader, n: 50 if loader == "dali" else 60, rounds=40)
+        assert len(ran) == 16
+        assert "told apart" in rounds.why_stopped
+
+    def test_goes_on_while_it_is_not(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        _, ran = self._run(
+            monkeypatch, lambda loader, n: 50 + 8 * (n % 2 if loader == "dali" else 0), rounds=12
+        )
+        assert len(ran) == 24
+
+    def test_the_budget_ends_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        rounds, ran = self._run(monkeypatch, lambda *_: 5, rounds=40, budget_s=150)
+        assert 2 <= len(ran) < 16
+        assert "--budget-s 150" in rounds.why_stopped
+
+    def test_ctrl_c_keeps_what_is_finished(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def rates(loader: str, n: int) -> int:
+            if n == 3:
+                raise KeyboardInterrupt
+            return 5
+
+        rounds, _ = self._run(monkeypatch, rates, rounds=8)
+        assert not rounds.complete
+        assert [len(done) for done in rounds.of.values()] == [2, 2]
+
+    @pytest.mark.parametrize(("quick", "calls"), [(False, 2), (True, 1)])
+    def test_a_disturbed_round_is_repeated_once_unless_quick(
+        self, monkeypatch: pytest.MonkeyPatch, quick: bool, calls: int
+    ) -> None:
+        results = iter([{"disturbed": True, "n": 1}, {"disturbed": True, "n": 2}])
+        monkeypatch.setattr(rounds_module, "_run_cell", lambda *_: next(results))
+        config = CompareConfig(quick=quick)
+        result = rounds_module._run_undisturbed(config, Cell(kind="loader", loader="tfdata"), [], [])
+        assert result["n"] == calls
+        assert result.get("repeated", False) is not quick
+
+
+def test_a_sweep_changes_only_its_own_setting() -> None:
+    cells = plan_sweep(("tfdata",), {"batch_size": (32, 64), "parallel": (1,)})
+    assert [cell.changes() for cell in cells] == [
+        {"loader": "tfdata", "xla": "off", "batch_size": 32},
+        {"loader": "tfdata", "xla": "off", "batch_size": 64},
+        {"loader": "tfdata", "xla": "off", "parallel_calls": 1, "dali_threads": 1},
+    ]
+    points = describe_sweep({cells[0]: [10.0, 12.0], cells[1]: [20.0, 22.0], cells[2]: [5.0]})
+    assert points is not None
+    assert points["points"][0] == {
+        "loader": "tfdata",
+        "settings": {"batch_size": 32},
+        "images_per_s": 11.0,
+        "images_per_s_rounds": [10.0, 12.0],
+    }
 
 
 class TestProof:
@@ -280,7 +411,7 @@ def test_whole_comparison(shards: Data, tmp_path: Path, backend: str) -> None:
     result = json.loads(out.read_bytes())
     assert result["verdict"].rstrip(".") in " ".join(done.stdout.split())
     cells = {(cell["kind"], cell["loader"], cell["xla"]): cell for cell in result["cells"]}
-    assert set(cells) == {(c.kind, c.loader, c.xla) for c in plan_cells(loaders, modes)}
+    assert set(cells) == {(c.kind, c.loader, c.xla) for c in plan_cells(loaders, modes, KINDS)}
     for (kind, _, xla), cell in cells.items():
         assert cell["images_per_s"] > 0
         assert len(cell["step_s"]) == sum(
@@ -301,10 +432,13 @@ def test_whole_comparison(shards: Data, tmp_path: Path, backend: str) -> None:
 
 MISTAKES = {
     "no match": (("--data", "nothing-*"), "--data 'nothing-*' matches no file"),
-    "unknown loader": (("--loader", "torch"), "--loader must be one of tfdata, dali: 'torch'"),
+    "unknown loader": (
+        ("--loader", "torch"),
+        "--loader must be one of tfdata, dali, cached, none, or your own",
+    ),
     "unknown mode": (("--xla", "fast"), "'fast'"),
     "twice": (("--xla", "off", "off"), "--xla names one twice"),
-    "no time": (("--measure-s", "0"), "--measure-s must be from 0.1 to 3600 seconds: 0"),
+    "no time": (("--measure-s", "0"), "--measure-s must be from 0.1 to 86400 seconds: 0"),
     "nowhere": (("--out", "no/where.json"), "there is no folder no"),
 }
 

@@ -73,7 +73,7 @@ def test_garbage_raises_nothing_but_value_errors(path: Path, garbage: bytes) -> 
 def test_a_wrong_line_is_named(tmp_path: Path, line: bytes, words: str) -> None:
     path = tmp_path / "a.idx"
     path.write_bytes(b"0 16\n" + line + b"\n")
-    with pytest.raises(ValueError, match="a.idx: line 2") as caught:
+    with pytest.raises(ValueError, match=r"a.idx: line 2") as caught:
         read_index(path)
     assert words in str(caught.value)
 
@@ -135,11 +135,16 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pyt
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SystemExit, ValueError])
 def test_an_interrupted_write_leaves_nothing(tmp_path: Path, interruption: type[BaseException]) -> None:
     path = tmp_path / "a.idx"
-    with pytest.raises(interruption), write_beside(path) as file:
-        file.write(b"half of it")
-        file.flush()
-        assert not path.exists(), "the file is not there before it is whole"
-        raise interruption
+
+    def write_half() -> None:
+        with write_beside(path) as file:
+            file.write(b"half of it")
+            file.flush()
+            assert not path.exists(), "the file is not there before it is whole"
+            raise interruption
+
+    with pytest.raises(interruption):
+        write_half()
     assert os.listdir(tmp_path) == []
 
 

@@ -68,7 +68,9 @@ def test_shards_in_two_folders_of_one_schema(tmp_path: Path) -> None:
     assert resolve_schema(LoaderFlags(), shards) == Schema(**STORED)
 
     describe(tmp_path / "b", {**STORED, "height": 64})
-    with pytest.raises(ValueError, match="the shards' schemas differ: .*a/dataset.json and .*b/dataset.json"):
+    with pytest.raises(
+        ValueError, match=r"the shards' schemas differ: .*a/dataset.json and .*b/dataset.json"
+    ):
         resolve_schema(LoaderFlags(), shards)
 
 
@@ -96,7 +98,7 @@ def test_a_foreign_or_damaged_dataset_json(
 ) -> None:
     path = shard(tmp_path) / "dataset.json"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match="dataset.json") as caught:
+    with pytest.raises(ValueError, match=r"dataset.json") as caught:
         read_dataset_file(path)
     assert str(caught.value).startswith(f"{path}: {words}")
 
@@ -117,7 +119,7 @@ def test_arbitrary_files_raise_nothing_but_value_errors(
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "arbitrary.json"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match="arbitrary.json: (is no JSON|field '(format|version)')"):
+    with pytest.raises(ValueError, match=r"arbitrary.json: (is no JSON|field '(format|version)')"):
         read_dataset_file(path)
 
 
@@ -152,13 +154,13 @@ def test_a_wrong_field_of_dataset_json(tmp_path: Path, field: str, value: Any, w
 def test_a_schema_that_is_none(tmp_path: Path) -> None:
     shard(tmp_path)
     describe(tmp_path, [1, 2])
-    with pytest.raises(ValueError, match="dataset.json: field 'schema' must be an object: list"):
+    with pytest.raises(ValueError, match=r"dataset.json: field 'schema' must be an object: list"):
         schema_of(tmp_path)
     describe(tmp_path, {**STORED, "colour": 3})
-    with pytest.raises(ValueError, match="dataset.json: field 'schema' has the unknown field 'colour'"):
+    with pytest.raises(ValueError, match=r"dataset.json: field 'schema' has the unknown field 'colour'"):
         schema_of(tmp_path)
     describe(tmp_path, {"height": 32})
-    with pytest.raises(ValueError, match="dataset.json: field 'schema': .*max_len"):
+    with pytest.raises(ValueError, match=r"dataset.json: field 'schema': .*max_len"):
         schema_of(tmp_path)
 
 
@@ -230,7 +232,7 @@ def test_no_feature_that_could_be_it(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"no feature holds the target \(int64\): name it with"):
         schema_of(tmp_path)
     shard(tmp_path, {}, without=FOREIGN_NAMES)
-    with pytest.raises(ValueError, match="no feature holds a PNG: .*; there are none"):
+    with pytest.raises(ValueError, match=r"no feature holds a PNG: .*; there are none"):
         schema_of(tmp_path)
 
 
@@ -240,6 +242,16 @@ def test_a_named_feature_that_does_not_serve(tmp_path: Path) -> None:
         schema_of(tmp_path, target_feature="score")
     with pytest.raises(ValueError, match="feature 'image_id' holds no PNG in the first records"):
         schema_of(tmp_path, image_feature="image_id", id_feature="image")
+
+
+def test_a_data_set_of_jpegs_says_so(tmp_path: Path) -> None:
+    shard(tmp_path, {"image": b"\xff\xd8\xff\xe0" + bytes(100)})
+    with pytest.raises(ValueError, match="--image-feature") as caught:
+        schema_of(tmp_path)
+    assert str(caught.value) == (
+        "feature 'image' holds no PNG in the first records (an image is no PNG file: it is a JPEG): "
+        "name it with --image-feature"
+    )
 
 
 def test_flags_win_over_the_guess_and_a_full_set_needs_none(tmp_path: Path) -> None:

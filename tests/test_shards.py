@@ -15,6 +15,7 @@ from loaders.check import scan_shards
 from loaders.shards import find_shards
 from tests.data import encode_png, pixels, write_shard
 
+PACK_THEM = "pack a folder of them with tools/make_dataset.py --from-folder"
 SHARD_NAMES = [
     "a b.tfrecord",
     "a%20+b'.tfrecord",
@@ -166,6 +167,12 @@ def test_an_unreadable_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert str(caught.value) == f"{folder / 'b'}: can't be read: Permission denied"
 
 
+def test_a_pipe(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match=r"pipe: is no file that can be read twice \(a pipe or a device\)"):
+        found(tmp_path / "*")
+
+
 def test_a_link_to_nothing(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "gone")
     with pytest.raises(ValueError, match="link: can't be read: No such file or directory"):
@@ -185,7 +192,7 @@ def test_a_link_to_nothing(tmp_path: Path) -> None:
         (gzip.compress(bytes(1000)), "is no TFRecord file: it is GZIP-compressed; decompress it first"),
         (
             encode_png(pixels(0)),
-            "is no TFRecord file: it is a PNG; pack a folder of them with tools/make_dataset.py --from-folder",
+            f"is no TFRecord file: it is a PNG; {PACK_THEM}",
         ),
         (b"\xff\xd8\xff\xe0" + bytes(100), "is no TFRecord file: it is a JPEG"),
         (b"PK\x03\x04" + bytes(100), "is no TFRecord file: it is a ZIP archive"),

@@ -6,20 +6,25 @@ import json
 import subprocess
 import sys
 import tempfile
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from loaders.cli import RunFailed
+from tools.measure.sampler import Sampler
 from training.config import TrainingConfig
 
 _GRACE_S = 3.0
 """What a process may take to end when it is asked to."""
 
 
-def run_job(kind: str, training: TrainingConfig, *, timeout_s: float, **job: Any) -> dict[str, Any]:
+def run_job(
+    kind: str, training: TrainingConfig, *, timeout_s: float, sampled: bool = True, **job: Any
+) -> dict[str, Any]:
     """Run ``kind`` ('proof', 'train', 'loader' or 'ceiling') and return its raw result.
 
+    With ``sampled`` the machine is watched meanwhile: ``samples`` and ``sampling_cost_share``.
     The process ends with this call, whatever happens.
     Errors: ValueError with the process's own sentence for a user's mistake; RunFailed
     for a process that died, failed or took longer than ``timeout_s``.
@@ -33,14 +38,18 @@ def run_job(kind: str, training: TrainingConfig, *, timeout_s: float, **job: Any
         command = [sys.executable, "-P", "-m", "tools.measure.worker", str(job_path), str(result_path)]
         with said_path.open("wb") as said:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
+            watch = Sampler(process.pid) if sampled else nullcontext()
             try:
-                status = process.wait(timeout_s)
+                with watch:
+                    status = process.wait(timeout_s)
             except subprocess.TimeoutExpired:
                 raise RunFailed(f"the process for {kind} did not end within {timeout_s:.0f} s") from None
             finally:
                 _end(process)
         if status == 0 and result_path.exists():
             result: dict[str, Any] = json.loads(result_path.read_bytes())
+            if isinstance(watch, Sampler):
+                result |= {"samples": watch.samples(), "sampling_cost_share": watch.cost_share}
             return result
         words = said_path.read_text(errors="backslashreplace").strip()
         if status == 2 and words:

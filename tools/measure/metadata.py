@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
+import json
 import os
 import platform
 import sys
+from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import psutil
+
+from loaders.base import Source
 
 _PACKAGES = (
     "tensorflow",
@@ -33,8 +39,29 @@ def collect() -> dict[str, Any]:
         "system": platform.platform(),
         "gpus": _gpus(),
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
-        "began": datetime.now(UTC).isoformat(timespec="seconds"),
+        "began": now(),
     }
+
+
+def now() -> str:
+    """This moment, ISO 8601, UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def fingerprint_of_machine(metadata: Mapping[str, Any]) -> str:
+    """SHA-256 over what must be the same where figures are held against each other."""
+    names = ("versions", "processor", "cores", "usable_cores", "memory_gib", "system", "gpus")
+    return _digest({name: metadata[name] for name in names})
+
+
+def fingerprint_of_data(source: Source) -> str:
+    """SHA-256 over the shards' names, sizes and record counts, and the schema."""
+    shards = [(Path(shard.path).name, shard.size) for shard in source.shards]
+    return _digest({"shards": shards, "records": source.plan.counts, "schema": asdict(source.schema)})
+
+
+def _digest(facts: Any) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 def _versions() -> dict[str, str | None]:

@@ -13,15 +13,20 @@ from loaders.base import element_names
 from loaders.cli import RunFailed
 from loaders.config import LoaderConfig
 from loaders.factory import make_loader
+from loaders.reference import short_name
+from tools.measure.pictures import draw_proof
 from training.config import TrainingConfig
 
 
-def prove_equal(config: TrainingConfig, device: Any, names: Sequence[str], records: int) -> dict[str, Any]:
+def prove_equal(
+    config: TrainingConfig, device: Any, names: Sequence[str], *, records: int, allow_different: bool
+) -> dict[str, Any]:
     """Hold the first ``records`` records (at most one epoch) of each loader against the first loader's.
 
     In file order, in the training form that is measured, with ids where the records have some.
-    Returns what was compared and a digest of it.
-    Errors: RunFailed that names the first difference.
+    Returns what was compared, a digest of it, and a picture of one batch of each loader.
+    Errors: RunFailed that names the first difference, unless ``allow_different``: then it is in
+    the result.
     """
     flags = replace(config, deterministic=True, shuffle="none")
     probe = make_loader(LoaderConfig.of(replace(flags, loader=names[0]), device=device))
@@ -33,23 +38,28 @@ def prove_equal(config: TrainingConfig, device: Any, names: Sequence[str], recor
     steps = max(1, min(records, probe.source.plan.records) // config.batch_size)
     digest = hashlib.sha256()
     iterators = [iter(loader.dataset()) for loader in loaders]
-    names_of_parts = element_names(configs[0])
+    parts = element_names(configs[0])
+    difference = None
+    first_batches: list[Any] = []
     for step in range(steps):
         batches = [[part.numpy() for part in next(iterator)] for iterator in iterators]
-        for loader, batch in zip(loaders[1:], batches[1:], strict=True):
-            different = first_difference(
-                batches[0], batch, names_of_parts, between=(loaders[0].name, loader.name)
-            )
-            if different:
-                raise RunFailed(f"the loaders differ in batch {step}, {different}")
+        first_batches = first_batches or [batch[0] for batch in batches]
+        for name, batch in zip(names[1:], batches[1:], strict=True):
+            between = (short_name(names[0]), short_name(name))
+            found = first_difference(batches[0], batch, parts, between=between)
+            difference = difference or (f"the loaders differ in batch {step}, {found}" if found else None)
+        if difference and not allow_different:
+            raise RunFailed(difference)
         for part in batches[0]:
             digest.update(np.ascontiguousarray(part).tobytes())
     return {
         "loaders": list(names),
         "records": steps * config.batch_size,
-        "parts": list(names_of_parts),
+        "parts": list(parts),
         "sha256": digest.hexdigest(),
-        "decode": {loader.name: loader.decode for loader in loaders},
+        "difference": difference,
+        "decode": {name: loader.decode for name, loader in zip(names, loaders, strict=True)},
+        "pictures": draw_proof([short_name(name) for name in names], first_batches),
     }
 
 

@@ -4,150 +4,118 @@ from __future__ import annotations
 
 import importlib.util
 import logging
-import os
-import shutil
-import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any
-
-import platformdirs
 
 from loaders.base import Source
 from loaders.config import LoaderConfig
 from loaders.factory import open_source
-from tools.measure.cells import Cell, order_of_round, plan_cells
-from tools.measure.config import CompareConfig
+from loaders.reference import is_reference
+from tools.measure.cells import Cell, plan_cells, plan_sweep
+from tools.measure.config import CEILING, CompareConfig
+from tools.measure.data import made_data
+from tools.measure.knee import parse_sweep
 from tools.measure.launch import run_job
-from tools.measure.metadata import collect
-from tools.measure.summary import Round, round_rate, summarize
+from tools.measure.metadata import collect, fingerprint_of_data, fingerprint_of_machine, now
+from tools.measure.page_cache import page_cache_share
+from tools.measure.result import FORMAT, VERSION
+from tools.measure.rounds import START_S, Progress, Rounds, batch_size_of, run_rounds
+from tools.measure.summary import compare_pairs, summarize
+from tools.measure.sweep import describe_sweep
 from tools.measure.verdict import judge
 
 log = logging.getLogger(__name__)
 
-FORMAT = "feedline-comparison"
-VERSION = 1
-
 _PROOF_RECORDS = 1024
-_START_S = 120.0
-"""What a process may take on top of its warm-up and measurement: imports, checks, compiles."""
-_MADE = {"line": 2048, "photo": 1024}
-"""Records of the data set that is made where none is given."""
-
-Tell = Callable[[str], None]
+_PROOF_S = 600.0
 
 
-def compare(config: CompareConfig, tell: Tell) -> dict[str, Any]:
-    """Prove that the loaders are equal, run every round, and return the result.
+def compare(
+    config: CompareConfig, say: Callable[[str], None], tell: Callable[[Progress], None]
+) -> dict[str, Any]:
+    """Prove that the loaders are equal, run every round, and return the result (docs/result.md).
 
-    ``tell`` gets a line for everything that was done. On Ctrl-C between or in rounds the
-    finished ones are kept: the result's ``complete`` is False.
+    ``say`` gets a sentence for each stage, ``tell`` the progress after every cell. On Ctrl-C in the
+    rounds the finished ones are kept: the result's ``complete`` is False.
     Errors: ValueError for what the user can mend; RunFailed; OSError.
     """
     metadata = collect()
     if not config.data:
-        config = replace(config, data=(str(_made_data(config.style, tell)),))
-    loaders = config.loader or _installed_loaders()
-    source = open_source(LoaderConfig.of(config, form="train", loader=loaders[0]))
-    training = config.training(json=None)
-    proof = run_job(
+        config = replace(config, data=(str(made_data(config.style, say)),))
+    loaders = loaders_of(config)
+    source = open_source(LoaderConfig.of(config, form="train", loader="tfdata"))
+    proof = _prove(config, loaders)
+    say(_proof_sentence(proof))
+    say(_cache_sentence(source, cold=config.cold))
+    cells = [
+        *plan_cells(loaders, config.xla, config.kinds),
+        *plan_sweep([loader for loader in loaders if loader != "cached"], parse_sweep(config.sweep)),
+    ]
+    rounds = run_rounds(config, cells, source.paths, tell)
+    return _result(config, source, proof, rounds, metadata)
+
+
+def loaders_of(config: CompareConfig) -> tuple[str, ...]:
+    """The loaders to compare: those that were named, or all that are there."""
+    if config.loader:
+        return tuple(name for name in config.loader if name != CEILING)
+    extra = () if config.quick or config.sweep else ("cached",)
+    if importlib.util.find_spec("nvidia") and importlib.util.find_spec("nvidia.dali"):
+        return ("tfdata", "dali", *extra)
+    log.warning("DALI is not installed: it is left out (the README says how to get it)")
+    return ("tfdata", *extra)
+
+
+def _prove(config: CompareConfig, loaders: tuple[str, ...]) -> dict[str, Any]:
+    return run_job(
         "proof",
-        replace(training, loader=loaders[0]),
-        timeout_s=_START_S + 600,
-        loaders=loaders,
+        config.training(loader=loaders[0] if loaders else "tfdata"),
+        timeout_s=START_S + _PROOF_S,
+        sampled=False,
+        loaders=loaders or ("tfdata",),
         records=_PROOF_RECORDS,
+        allow_different=config.allow_different,
     )
-    tell(_proof_sentence(proof))
-    cells = plan_cells(loaders, config.xla)
-    rounds: dict[Cell, list[Round]] = {cell: [] for cell in cells}
-    complete = _run_rounds(config, cells, rounds, tell)
-    rows = summarize(cells, rounds, config.batch_size)
-    verdict = judge(rows, proof["device"]) if complete or _whole_round(rounds) else None
+
+
+def _result(
+    config: CompareConfig, source: Source, proof: dict[str, Any], rounds: Rounds, metadata: dict[str, Any]
+) -> dict[str, Any]:
+    device = proof["device"]
+    plain: list[Cell] = [cell for cell in rounds.of if not cell.settings]
+    rows = summarize(
+        plain,
+        rounds.of,
+        batch_size=config.batch_size,
+        records=source.plan.records,
+        device=device,
+        cores=metadata["usable_cores"],
+    )
+    verdict = judge(rows, device)
+    shares = rounds.sampling_cost_shares
     return {
         "format": FORMAT,
         "version": VERSION,
-        "complete": complete,
+        "complete": rounds.complete,
+        "why_stopped": rounds.why_stopped,
         "verdict": verdict.sentence if verdict else None,
         "limit": verdict.limit if verdict else None,
         "use": {"loader": verdict.loader, "xla": verdict.xla} if verdict else None,
-        "proof": {name: value for name, value in proof.items() if name not in ("compiles", "peak_rss_mib")},
-        "device": proof["device"],
+        "device": device,
         "data": _describe(source),
         "config": asdict(config),
-        "metadata": metadata,
+        "metadata": {**metadata, "ended": now(), "fingerprint": fingerprint_of_machine(metadata)},
+        "proof": {
+            name: value for name, value in proof.items() if name not in ("compiles", "peak_rss_mib", "device")
+        },
         "cells": rows,
+        "comparisons": compare_pairs(rows),
+        "sweep": describe_sweep(
+            {c: rounds.rates(c, batch_size_of(c, config)) for c in rounds.of if c.settings}
+        ),
+        "sampling_cost_share": sum(shares) / len(shares) if shares else None,
     }
-
-
-def _run_rounds(
-    config: CompareConfig, cells: list[Cell], rounds: dict[Cell, list[Round]], tell: Tell
-) -> bool:
-    """Fill ``rounds``; False when Ctrl-C cut it short."""
-    total, done = config.rounds_to_run * len(cells), 0
-    try:
-        for number in range(config.rounds_to_run):
-            for cell in order_of_round(cells, number):
-                result = _run_cell(config, cell)
-                rounds[cell].append(result)
-                done += 1
-                rate = round_rate(result, config.batch_size)
-                note = "" if result["steady"] else " (never steady)"
-                tell(f"[{done}/{total}] {cell.name}: {rate:.0f} img/s{note}")
-    except KeyboardInterrupt:
-        return False
-    return True
-
-
-def _run_cell(config: CompareConfig, cell: Cell) -> Round:
-    changes = {"loader": cell.loader or "tfdata", "xla": cell.xla or "off"}
-    return run_job(
-        cell.kind,
-        config.training(**changes),
-        timeout_s=_START_S + config.warm_up_limit_s + 10 * config.measure_limit_s,
-        measure_s=config.measure_limit_s,
-        warm_up_s=config.warm_up_limit_s,
-    )
-
-
-def _whole_round(rounds: dict[Cell, list[Round]]) -> bool:
-    return all(rounds.values())
-
-
-def _installed_loaders() -> tuple[str, ...]:
-    if importlib.util.find_spec("nvidia") and importlib.util.find_spec("nvidia.dali"):
-        return ("tfdata", "dali")
-    log.warning("DALI is not installed: only tfdata is measured (see the README on how to get DALI)")
-    return ("tfdata",)
-
-
-def _made_data(style: str, tell: Tell) -> Path:
-    """The folder of the made data set, made on first use."""
-    from tools.dataset.config import DatasetConfig
-    from tools.dataset.make import make_dataset
-
-    records = _MADE[style]
-    folder = Path(platformdirs.user_cache_dir("feedline")) / "data" / f"{style}-256x256-{records}"
-    if (folder / "dataset.json").exists():
-        return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    tell(f"making a data set of {records} records (style {style}) in {folder} ...")
-    # Two comparisons may start at once: each makes its own, and one takes the place.
-    made = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    try:
-        make_dataset(DatasetConfig(out=made, records=records, style=style), progress=True)  # type: ignore[arg-type]
-        if not folder.exists():
-            os.replace(made, folder)
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
-    return folder
-
-
-def _proof_sentence(proof: dict[str, Any]) -> str:
-    if len(proof["loaders"]) < 2:
-        return f"one loader only ({proof['loaders'][0]}): nothing to prove equal"
-    parts = ", ".join(proof["parts"])
-    return f"{' and '.join(proof['loaders'])} give the same {proof['records']} records, bit for bit ({parts})"
 
 
 def _describe(source: Source) -> dict[str, Any]:
@@ -156,4 +124,28 @@ def _describe(source: Source) -> dict[str, Any]:
         "records": sum(source.plan.counts),
         "bytes": sum(shard.size for shard in source.shards),
         "schema": asdict(source.schema),
+        "fingerprint": fingerprint_of_data(source),
     }
+
+
+def _proof_sentence(proof: dict[str, Any]) -> str:
+    if proof["difference"]:
+        return f"not the same batches, and --allow-different goes on: {proof['difference']}"
+    if len(proof["loaders"]) < 2:
+        return f"one loader only ({proof['loaders'][0]}): nothing to prove equal"
+    parts = ", ".join(proof["parts"])
+    names = " and ".join(("your own " + name) if is_reference(name) else name for name in proof["loaders"])
+    return f"{names} give the same {proof['records']} records, bit for bit ({parts})"
+
+
+def _cache_sentence(source: Source, *, cold: bool) -> str:
+    if cold:
+        return "the shards are dropped from the page cache before every cell"
+    share = page_cache_share(source.paths)
+    if share is None:
+        return "whether the shards are read from memory or from the disk is not known here"
+    if share > 0.99:
+        return (
+            "the shards lie in the page cache: the figures are for cached data (--cold reads from the disk)"
+        )
+    return f"{100 * share:.0f} % of the shards lie in the page cache; the rest is read from the disk at first"

@@ -18,33 +18,56 @@ COUPLED_LOSS = 0.15
 CLOSE_IN_FEW_ROUNDS = 0.15
 """Without an interval, cells that differ by less are not ranked."""
 
-_SIMPLEST = {"off": 0, "auto": 1, "jit": 2, "tfdata": 0, "dali": 1}
+_SIMPLEST = {"off": 0, "auto": 1, "jit": 2, "tfdata": 0, "dali": 1, "cached": 3}
+"""Among cells that tie, the one with the lowest numbers is advised; a user's own loader counts 2."""
 
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
-    limit: Limit
-    loader: str
-    xla: str
     sentence: str
+    limit: Limit | None = None
+    """None where the loader alone or the step alone was not measured."""
+    loader: str | None = None
+    xla: str | None = None
 
 
 def judge(rows: Sequence[Row], device: str) -> Verdict | None:
-    """The verdict over the summary's rows; None while no loader was trained with."""
+    """The verdict over the summary's rows; None while there is nothing to judge."""
     trained = [row for row in rows if row["kind"] == "train"]
     if not trained:
-        return None
+        return _judge_loaders([row for row in rows if row["kind"] == "loader"])
     best = max(trained, key=lambda row: row["images_per_s"])
     level = [row for row in trained if row is best or not slower(row, best)]
     chosen = min(level, key=lambda row: (_SIMPLEST.get(row["xla"], 3), _SIMPLEST.get(row["loader"], 2)))
     alone = _find(rows, kind="loader", loader=chosen["loader"])
     ceiling = _find(rows, kind="ceiling", xla=chosen["xla"])
+    use = f"use --loader {chosen['loader']} --xla {chosen['xla']}{_why(chosen, trained, level)}"
+    if alone is None or ceiling is None:
+        return Verdict(sentence=f"{use}.", loader=chosen["loader"], xla=chosen["xla"])
     limit = limit_of(chosen["images_per_s"], alone["images_per_s"], ceiling["images_per_s"])
-    words = [f"{limit}: {_evidence(limit, chosen, alone, ceiling, device)}"]
-    words.append(f"use --loader {chosen['loader']} --xla {chosen['xla']}{_why(chosen, trained, level)}")
-    return Verdict(limit=limit, loader=chosen["loader"], xla=chosen["xla"], sentence="; ".join(words) + ".")
+    sentence = f"{limit}: {_evidence(limit, chosen, alone, ceiling, device)}; {use}."
+    return Verdict(sentence=sentence, limit=limit, loader=chosen["loader"], xla=chosen["xla"])
+
+
+def _judge_loaders(rows: Sequence[Row]) -> Verdict | None:
+    """Where no step was measured: how the loaders alone rank."""
+    if len(rows) < 2:
+        return None
+    best = max(rows, key=lambda row: row["images_per_s"])
+    words = []
+    for row in sorted(rows, key=lambda row: -row["images_per_s"]):
+        if row is best:
+            continue
+        rounds = min(len(row["images_per_s_rounds"]), len(best["images_per_s_rounds"]))
+        ratio = paired_ratio(best["images_per_s_rounds"][:rounds], row["images_per_s_rounds"][:rounds])
+        interval = "" if ratio.low is None else f" (99 % interval {ratio.low:.3f} to {ratio.high:.3f})"
+        if slower(row, best):
+            words.append(f"{ratio.value:.3f} times as fast as {row['name']}{interval}")
+        else:
+            words.append(f"equal to {row['name']} as far as this run can tell{interval}")
+    return Verdict(sentence=f"{best['name']} is {'; '.join(words)}.")
 
 
 def limit_of(coupled: float, loader_alone: float, step_alone: float) -> Limit:
@@ -115,5 +138,5 @@ def _earned_back(chosen: Row, off: Row) -> str:
     return f"its {max(extra_s, 0):.1f} s of compiling are earned back after {steps} steps"
 
 
-def _find(rows: Sequence[Row], **wanted: Any) -> Row:
-    return next(row for row in rows if all(row[name] == value for name, value in wanted.items()))
+def _find(rows: Sequence[Row], **wanted: Any) -> Row | None:
+    return next((row for row in rows if all(row[name] == value for name, value in wanted.items())), None)

@@ -25,8 +25,13 @@ class Window:
 
     steps: int
     seconds: float
+    """Wall time, from the first step's begin to the moment the device had finished the last."""
     wait_s: float
     """Of which waiting for batches."""
+    call_s: float
+    """In calls of the step: on a CPU the work itself, on a GPU mostly queueing it."""
+    sync_s: float
+    """Waiting at the end for what the device had still to do."""
     compiles: int
     """XLA compiles that ended in it."""
 
@@ -57,6 +62,11 @@ class Run:
     step_s: list[float] = field(default_factory=list)
     """Host time of each step behind the first, its wait included."""
     wait_s: list[float] = field(default_factory=list)
+    compile_steps: list[int] = field(default_factory=list)
+    """For each XLA compile, the step (an index of ``step_s``) behind which it was logged; -1: the first."""
+    measured_from: float = 0.0
+    measured_to: float = 0.0
+    """Moments on time.perf_counter's clock."""
     warm_up_windows: int = 0
     """Windows before the measurement."""
     steady: bool = False
@@ -82,6 +92,7 @@ def measure(
     began = time.perf_counter()
     wait_for_device(step(take()))
     run = Run(first_step_s=time.perf_counter() - began)
+    run.compile_steps = [-1] * count_compiles()
     warm_up_began = time.perf_counter()
     measured_s = 0.0
     in_warm_up = True
@@ -94,6 +105,8 @@ def measure(
         if run.steady or time.perf_counter() - warm_up_began > limits.warm_up_s:
             in_warm_up = False
             run.warm_up_windows = len(run.windows)
+            run.measured_from = time.perf_counter()
+    run.measured_to = time.perf_counter()
     return run
 
 
@@ -116,8 +129,9 @@ def _run_window(
     wait_for_device: Callable[[Any], object],
     count_compiles: Callable[[], int],
 ) -> Window:
-    compiles_before = count_compiles()
     first = len(run.step_s)
+    compiled_before = len(run.compile_steps)
+    call_s = 0.0
     window_began = began = time.perf_counter()
     result = None
     while began - window_began < WINDOW_S:
@@ -127,12 +141,17 @@ def _run_window(
         ended = time.perf_counter()
         run.wait_s.append(got - began)
         run.step_s.append(ended - began)
-        began = ended
+        call_s += ended - got
+        while len(run.compile_steps) < count_compiles():
+            run.compile_steps.append(len(run.step_s) - 1)
+        began = time.perf_counter()
     wait_for_device(result)
-    seconds = time.perf_counter() - window_began
+    finished = time.perf_counter()
     return Window(
         steps=len(run.step_s) - first,
-        seconds=seconds,
+        seconds=finished - window_began,
         wait_s=sum(run.wait_s[first:]),
-        compiles=count_compiles() - compiles_before,
+        call_s=call_s,
+        sync_s=finished - began,
+        compiles=len(run.compile_steps) - compiled_before,
     )

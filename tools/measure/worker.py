@@ -7,7 +7,9 @@ sentence stands on stderr and the exit status is 2 (a user's mistake) or 1.
 from __future__ import annotations
 
 import json
+import os
 import resource
+import statistics
 import sys
 import time
 from dataclasses import asdict, replace
@@ -22,6 +24,8 @@ from training.config import TrainingConfig
 from training.devices import Device, choose_device, set_environment, set_seeds
 from training.native_log import NativeLog, ask_for_compile_log
 
+_COPIES = 20
+
 
 def main(job_path: str, result_path: str) -> int:
     job = json.loads(Path(job_path).read_bytes())
@@ -34,7 +38,11 @@ def main(job_path: str, result_path: str) -> int:
         work = {"proof": _prove, "train": _train, "loader": _loader, "ceiling": _ceiling}[job["kind"]]
         result = work(config, device, job, native_log)
         native_log.settle()
-        result["compiles"] = [asdict(each) for each in native_log.compiles]
+        steps = result.pop("compile_steps", [])
+        result["compiles"] = [
+            {"name": each.name, "seconds": each.seconds, "step": step}
+            for each, step in zip(native_log.compiles, steps, strict=False)
+        ]
         result["device"] = device
         result["peak_rss_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     with write_beside(result_path) as file:
@@ -47,7 +55,9 @@ def _prove(
 ) -> dict[str, Any]:
     from tools.measure.proof import prove_equal
 
-    return prove_equal(config, device, job["loaders"], records=job["records"])
+    return prove_equal(
+        config, device, job["loaders"], records=job["records"], allow_different=job["allow_different"]
+    )
 
 
 def _train(
@@ -64,10 +74,10 @@ def _train(
         lambda: next(batches),
         lambda batch: trainer.step(batch[0], batch[1]),
         fetch,
-        _limits(job, config),
+        _limits(job, config, loader),
         lambda: len(native_log.compiles),
     )
-    return {"decode": loader.decode, "build_s": time.perf_counter() - built - _total(run), **_raw(run)}
+    return {"decode": loader.decode, "copy_s": _copy_s(next(batches), device), **_raw(run, built)}
 
 
 def _loader(
@@ -78,8 +88,8 @@ def _loader(
     built = time.perf_counter()
     loader = make_loader(LoaderConfig.of(config, form="train", device=device))
     batches = iter(loader.dataset())
-    run = measure(lambda: next(batches), lambda batch: batch, _wait_for, _limits(job, config))
-    return {"decode": loader.decode, "build_s": time.perf_counter() - built - _total(run), **_raw(run)}
+    run = measure(lambda: next(batches), lambda batch: batch, _wait_for, _limits(job, config, loader))
+    return {"decode": loader.decode, "copy_s": 0.0, **_raw(run, built)}
 
 
 def _ceiling(
@@ -92,7 +102,7 @@ def _ceiling(
     from training.step import Trainer, fetch
 
     built = time.perf_counter()
-    loader = make_loader(LoaderConfig.of(replace(config, loader="tfdata"), form="train"))
+    loader = make_loader(LoaderConfig.of(replace(config, loader=job["batch_from"]), form="train"))
     trainer = Trainer(config, loader.source.schema)
     batches = iter(loader.dataset())
     with tf.device(f"/{device}:0"):
@@ -103,10 +113,10 @@ def _ceiling(
         lambda: (image_BHWC, tokens_BT),
         lambda batch: trainer.step(*batch),
         fetch,
-        _limits(job, config),
+        _limits(job, config, None),
         lambda: len(native_log.compiles),
     )
-    return {"decode": None, "build_s": time.perf_counter() - built - _total(run), **_raw(run)}
+    return {"decode": None, "copy_s": 0.0, **_raw(run, built)}
 
 
 def _wait_for(batch: tuple[Any, ...]) -> None:
@@ -114,25 +124,46 @@ def _wait_for(batch: tuple[Any, ...]) -> None:
     batch[1][0, 0].numpy()
 
 
-def _limits(job: dict[str, Any], config: TrainingConfig) -> Limits:
-    import os
+def _copy_s(batch: tuple[Any, ...], device: Device) -> float:
+    """Seconds that copying a batch to the device takes when nothing else runs: the median of some
+    copies; 0 where the batch is on the step's device already."""
+    import tensorflow as tf
 
-    # What can lie ready: the prefetched batches, one in each call that decodes at the same
-    # time, and the one that is handed over.
-    calls = config.parallel_calls or os.cpu_count() or 1
+    if device == "cpu" or "GPU" in batch[0].device:
+        return 0.0
+    seconds = []
+    for _ in range(_COPIES):
+        began = time.perf_counter()
+        with tf.device("/gpu:0"):
+            copied = tf.identity(batch[0])
+        copied[0, 0, 0, 0].numpy()
+        seconds.append(time.perf_counter() - began)
+    return statistics.median(seconds)
+
+
+def _limits(job: dict[str, Any], config: TrainingConfig, loader: Any) -> Limits:
     return Limits(
         measure_s=job["measure_s"],
         warm_up_s=job["warm_up_s"],
-        buffered_batches=0 if job["kind"] == "ceiling" else config.prefetch + calls + 1,
+        buffered_batches=0 if loader is None else _buffered_batches(config, loader),
     )
 
 
-def _raw(run: Run) -> dict[str, Any]:
-    return {**asdict(run), "batches": len(run.step_s) + 1}
+def _buffered_batches(config: TrainingConfig, loader: Any) -> int:
+    """Batches that can lie ready when the first step ends: those that are prefetched, one in each call
+    that decodes at the same time, and the one that is handed over."""
+    calls = config.parallel_calls or os.cpu_count() or 1
+    return int(config.prefetch + calls + 1)
 
 
-def _total(run: Run) -> float:
-    return run.first_step_s + sum(window.seconds for window in run.windows)
+def _raw(run: Run, built: float) -> dict[str, Any]:
+    """The run's raw values; ``built`` is when making the loader and the model began."""
+    total_s = run.first_step_s + sum(window.seconds for window in run.windows)
+    raw = asdict(run)
+    # A microsecond is finer than any clock's noise here, and a third of the file.
+    for name in ("step_s", "wait_s"):
+        raw[name] = [round(seconds, 6) for seconds in raw[name]]
+    return {**raw, "build_s": max(0.0, run.measured_to - built - total_s)}
 
 
 def _tuples(fields: dict[str, Any]) -> dict[str, Any]:
