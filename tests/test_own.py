@@ -1,4 +1,4 @@
-"""Loaders and models of one's own: how they are found, what they are held to, and the examples of the docs."""
+"""Loaders and models of one's own: how they are found, what they are held to, and the docs' examples."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class TestReference:
     def test_a_file_that_fails(self, tmp_path: Path, body: str) -> None:
         (tmp_path / "bad.py").write_text(body)
         with pytest.raises(
-            ValueError, match="importing it failed: (RuntimeError: boom|SystemExit|SyntaxError)"
+            ValueError, match=r"importing it failed: (RuntimeError: boom|SystemExit|SyntaxError)"
         ):
             load_reference(f"{tmp_path}/bad.py:make", flag="--model")
 
@@ -141,7 +141,8 @@ class TestExamples:
     def test_a_model_of_another_shape(self, shards: Data, tmp_path: Path) -> None:
         (tmp_path / "m.py").write_text(
             "import keras\ndef make(schema):\n"
-            "    return keras.Sequential([keras.Input((schema.height, schema.width, 3)), keras.layers.Flatten()])\n"
+            "    image = keras.Input((schema.height, schema.width, 3))\n"
+            "    return keras.Sequential([image, keras.layers.Flatten()])\n"
         )
         done = train("--model", f"{tmp_path}/m.py:make", "--data", shards.pattern, "--batch-size", "16")
         assert "output_shape must be (None, 4, 11)" in sentence(done)

@@ -146,7 +146,7 @@ MISTAKES = {
     "no match": (("--data", "nothing-*"), "--data 'nothing-*' matches no file"),
     "unknown flag": (("--dataa", "x"), "Unrecognized options: --dataa"),
     "unknown value": (("--xla", "fast"), "'fast'"),
-    "unknown loader": (("--loader", "torch"), "--loader must be one of auto, tfdata, dali, cached, or your own"),
+    "unknown loader": (("--loader", "torch"), "--loader must be one of auto, tfdata, dali, cached, "),
     "no number": (("--batch-size", "many"), "--batch-size"),
     "below": (("--batch-size", "0"), "--batch-size must be at least 1: 0"),
     "profile without a folder": (("--profile-steps", "1:2"), "needs --logdir"),
