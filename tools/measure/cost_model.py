@@ -87,7 +87,7 @@ def _explain(row: Mapping[str, Any], ratio: float) -> str:
     """What in the cell's figures may explain the difference; it is named as evidence, not as proof."""
     reasons = []
     if row["disturbed_rounds"]:
-        reasons.append(f"other processes disturbed {row['disturbed_rounds']} rounds")
+        reasons.append(f"other processes disturbed {row['disturbed_rounds']} of {len(row['rounds'])} rounds")
     if not row["steady"]:
         reasons.append("rates were not steady")
     if row["ledger"]["compile_s"] > 0:

@@ -192,7 +192,7 @@ def notes(result: Result, *, findings: bool = True) -> list[str]:
         said.append("* its rate was still changing when the warm-up was cut off")
     decodes = {cell["loader"]: cell["decode"] for cell in cells if cell.get("decode")}
     said += [f"{short_name(loader)} decodes by {decode}" for loader, decode in decodes.items()]
-    said += [note for cell in cells for note in _disturbances(cell)]
+    said += _disturbances(cells)
     if findings:
         said += [note for cell in cells for note in _findings(cell)]
     if 0 < rounds_of(result) < LEAST_ROUNDS:
@@ -204,13 +204,17 @@ def notes(result: Result, *, findings: bool = True) -> list[str]:
     return said
 
 
-def _disturbances(cell: Cell) -> list[str]:
-    disturbed = disturbed_rounds(cell)
+def _disturbances(cells: Sequence[Cell]) -> list[str]:
+    """One note for all: on a busy machine every cell has some."""
+    disturbed = [cell for cell in cells if disturbed_rounds(cell)]
     if not disturbed:
         return []
-    rounds = "round" if len(cell["rounds"]) == 1 else "rounds"
-    which = f"{disturbed} of {len(cell['rounds'])} {rounds}"
-    return [f"{cell_label(cell)}: other processes disturbed {which}, even when repeated"]
+    rounds = sum(disturbed_rounds(cell) for cell in disturbed)
+    total = sum(len(cell["rounds"]) for cell in cells)
+    which = "every cell" if len(disturbed) == len(cells) else ", ".join(map(cell_label, disturbed))
+    return [
+        f"other processes disturbed {rounds} of {total} measurements ({which}); run it on a quiet machine"
+    ]
 
 
 def _findings(cell: Cell) -> list[str]:
