@@ -132,6 +132,15 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pyt
     assert os.listdir(tmp_path) == ["a.idx"], "nothing half-written may stay"
 
 
+def test_whoever_reads_the_old_file_reads_it_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a.idx"
+    write_index(path, [(0, 16)])
+    with path.open() as old:
+        write_index(path, [(0, 32), (32, 16)])
+        assert old.read() == "0 16\n"
+    assert path.read_text() == "0 32\n32 16\n"
+
+
 @pytest.mark.parametrize("interruption", [KeyboardInterrupt, SystemExit, ValueError])
 def test_an_interrupted_write_leaves_nothing(tmp_path: Path, interruption: type[BaseException]) -> None:
     path = tmp_path / "a.idx"
