@@ -79,7 +79,8 @@ def _name_bad_records(work: Any, *loaders: Loader | None) -> History:
     """Run ``work``; when the pipeline fails, say in one sentence on which record."""
     try:
         history: History = work()
-    except tf.errors.OpError as error:
+    except (tf.errors.OpError, UnicodeError) as error:
+        # UnicodeError: TensorFlow's message quotes bytes of a record that are no text.
         log.info("the run failed; looking for the record that it failed on ...")
         for loader in loaders:
             if loader is None:
@@ -97,9 +98,10 @@ def _reference_decoder(loader: Loader) -> Any:
     return lambda png: tf.io.decode_png(png, channels=channels)
 
 
-def _first_words(error: tf.errors.OpError) -> str:
+def _first_words(error: Exception) -> str:
     """What TensorFlow says, without its graph and Python's traceback."""
-    lines = [line.strip() for line in error.message.splitlines() if line.strip()]
+    message = getattr(error, "message", str(error))
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
     kind = type(error).__name__.removesuffix("Error")
     return f"TensorFlow stopped ({kind}): {lines[0] if lines else 'no message'}"
 
