@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from loaders.cli import run_cli
 from tools.known.config import SelftestConfig
 
@@ -14,6 +16,9 @@ DESCRIPTION = (
 
 def main(config: SelftestConfig) -> int:
     from tools.known.checks import CHECKS
+
+    # The notes on the data that every comparison begins with would stand between the figures.
+    logging.getLogger("loaders").setLevel(logging.WARNING)
 
     return 0 if CHECKS[config.check](config) else 1
 

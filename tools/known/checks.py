@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tools.dataset.config import DatasetConfig
+from tools.dataset.make import make_dataset
 from tools.known.config import SelftestConfig
 from tools.measure.config import CompareConfig
 from tools.measure.run import compare
@@ -34,10 +40,12 @@ _MOVES_WITHIN = 0.05
 def truth(config: SelftestConfig) -> bool:
     """Loader alone, step alone and both, for known speeds: each within 3 %, and the right verdict."""
     held = True
+    data = _tiny_data()
     print(f"{'loader':>8} {'step':>8} | {'loader':>8} {'step':>8} {'both':>8} {'true both':>9}  verdict")
     for rate, step_s in _TRUTH[: config.pairs]:
         with _environment(FEEDLINE_TEST_RATE=rate, FEEDLINE_TEST_STEP_S=step_s):
             result = _compare(
+                data=(data,),
                 loader=(_PACED_LOADER,), model=_PACED_MODEL, xla=("off",), rounds=1, batch_size=_BATCH,
                 measure_s=config.measure_s, allow_different=True,
             )  # fmt: skip
@@ -101,6 +109,19 @@ CHECKS: dict[str, Callable[[SelftestConfig], bool]] = {
     "slower": find_slower,
     "busy": stay_true_beside_a_busy_process,
 }
+
+
+@cache
+def _tiny_data() -> str:
+    """A folder with a few small images, so that a step costs hardly more than it sleeps."""
+    folder = tempfile.mkdtemp(prefix="feedline-selftest-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    make_dataset(
+        DatasetConfig(
+            out=Path(folder), records=2 * _BATCH, shards=1, height=16, width=32, max_len=4, workers=1
+        )
+    )
+    return folder
 
 
 def _ratio(
