@@ -12,7 +12,7 @@ from tools.measure.knee import parse_sweep
 from training.config import TrainingConfig, XlaMode
 
 QUICK_ROUNDS = 1
-QUICK_MEASURE_S = 2.0
+QUICK_MEASURE_S = 1.5
 QUICK_WARM_UP_S = 4.0
 
 CEILING = "none"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -37,7 +38,11 @@ def run_job(
         # -P: a folder named `tools` where the user stands must not be taken for this one.
         command = [sys.executable, "-P", "-m", "tools.measure.worker", str(job_path), str(result_path)]
         with said_path.open("wb") as said:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
+            # The process ends without tidying up; what it leaves goes with the folder.
+            environment = {**os.environ, "TMPDIR": folder}
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=environment
+            )
             watch = Sampler(process.pid) if sampled else nullcontext()
             try:
                 with watch:

@@ -183,4 +183,6 @@ if __name__ == "__main__":
         print(error, file=sys.stderr)
     except KeyboardInterrupt:
         status = 130
-    sys.exit(status)
+    # Tearing down a pipeline that still reads ahead takes seconds, and everything is written.
+    sys.stderr.flush()
+    os._exit(status)
