@@ -40,7 +40,7 @@ def summarize(
         if ceiling:
             row["ceiling_share"] = row["images_per_s"] / ceiling["images_per_s"]
         if ceiling and loader:
-            row["prediction"] = _prediction(row, loader, ceiling, device=device, cores=cores)
+            row["prediction"] = _prediction(row, loader, ceiling, device=device, cores=cores, batch_size=batch_size)
     return rows
 
 
@@ -152,7 +152,9 @@ def _usage(rounds: Sequence[Round], batch_size: int) -> dict[str, Any]:
     return usage(samples, samples["measured_from_s"], samples["measured_to_s"], images)
 
 
-def _prediction(row: Row, loader: Row, ceiling: Row, *, device: str, cores: int) -> dict[str, Any]:
+def _prediction(
+    row: Row, loader: Row, ceiling: Row, *, device: str, cores: int, batch_size: int
+) -> dict[str, Any]:
     prediction = predict(
         loader["images_per_s"],
         ceiling["images_per_s"],
@@ -160,7 +162,7 @@ def _prediction(row: Row, loader: Row, ceiling: Row, *, device: str, cores: int)
         loader_cores=loader["usage"]["process_cores"],
         step_cores=ceiling["usage"]["process_cores"],
         device=device,
-        copy_s_per_image=row["rounds"][0]["copy_s"] / max(1, 1),
+        copy_s_per_image=row["rounds"][0]["copy_s"] / batch_size,
     )
     return judge(prediction, row["images_per_s"], row=row)
 
