@@ -185,7 +185,7 @@ def _check_target(features: Features, rules: Rules) -> None:
         if name in rules.needed:
             raise ValueError(f"feature {name!r} is missing{_there(features)}")
         return
-    codes = _values(features, name, "int64_list", schema.max_len)
+    codes = _values(features, name, "int64_list", schema.max_len, " (--max-len)")
     limit = min(schema.num_classes, MAX_CODES[rules.target_dtype])
     for code in codes:
         if not 0 <= code < limit:
@@ -207,13 +207,13 @@ def _check_id(features: Features, rules: Rules) -> None:
         )
 
 
-def _values(features: Features, name: str, kind: Kind, count: int) -> Sequence[Any]:
+def _values(features: Features, name: str, kind: Kind, count: int, flag: str = "") -> Sequence[Any]:
     stored, values = features[name]
     if stored != kind:
         held = stored or "no value"
         raise ValueError(f"feature {name!r} must be a {kind}: it is {'a ' if stored else ''}{held}")
     if len(values) != count:
-        raise ValueError(f"feature {name!r} must hold {count} values: {len(values)}")
+        raise ValueError(f"feature {name!r} must hold {count} values{flag}: {len(values)}")
     return values
 
 

@@ -5,6 +5,7 @@ The same function serves the test suite of the project's own backends.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from loaders.base import element_names, element_spec
@@ -32,7 +33,7 @@ def check_contract(loader: Any, config: LoaderConfig) -> None:
     if tuple(loader.element_spec) != wanted:
         raise ValueError(f"{who}: element_spec must be {_words(names, wanted)}: {loader.element_spec}")
     seen = 0
-    for batch in loader.dataset():
+    for batch in _batches(loader, who):
         if len(batch) != len(names):
             raise ValueError(
                 f"{who}: an element must be {len(names)} tensors ({', '.join(names)}): {len(batch)}"
@@ -48,6 +49,20 @@ def check_contract(loader: Any, config: LoaderConfig) -> None:
             break
     if not seen:
         raise ValueError(f"{who}: its dataset gives no batch")
+
+
+def _batches(loader: Any, who: str) -> Any:
+    try:
+        yield from loader.dataset()
+    except Exception as error:
+        raise ValueError(f"{who}: its dataset raised {type(error).__name__}: {last_line(error)}") from error
+
+
+def last_line(error: BaseException) -> str:
+    """The line of an error that names its cause: TensorFlow puts its own graph around a user's words."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    named = [line for line in lines if re.match(r"[A-Za-z_.]*(Error|Exception|Interrupt): ", line)]
+    return (named or lines or ["no message"])[-1 if named else 0]
 
 
 def _words(names: Any, specs: Any) -> str:

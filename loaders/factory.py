@@ -13,7 +13,7 @@ from loaders.config import LoaderConfig
 from loaders.contract import check_contract
 from loaders.guess import resolve_schema
 from loaders.order import Plan
-from loaders.reference import is_reference, load_reference
+from loaders.reference import call_reference, is_reference
 from loaders.shards import find_shards
 
 log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ def _cached(config: LoaderConfig, source: Source) -> Loader:
 
 def _users_loader(config: LoaderConfig) -> Loader:
     """The loader that the user's own function makes, held to the contract."""
-    loader: Loader = load_reference(config.loader, flag="--loader")(config)
+    loader: Loader = call_reference(config.loader, config, flag="--loader")
     check_contract(loader, config)
     return loader
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from itertools import islice
@@ -22,6 +23,7 @@ log = logging.getLogger(__name__)
 DATASET_FILE = "dataset.json"
 _RECORDS = 1000
 """Records that a guess looks at, spread over the shards."""
+_JPEG = b"\xff\xd8\xff"
 _SCHEMA_FIELDS = tuple(field.name for field in fields(Schema))
 
 
@@ -90,12 +92,29 @@ def _described(shards: Sequence[Shard]) -> Schema | None:
             log.warning("%s; the schema is guessed from the records", error)
             return None
         schemas[path] = _schema_of(content, path)
+        _warn_of_missing_shards(content, path)
     different = list(dict.fromkeys(schemas.values()))
     if len(different) > 1:
         raise ValueError(
             f"the shards' schemas differ: {' and '.join(str(path) for path in sorted(schemas)[:2])}"
         )
     return different[0]
+
+
+def _warn_of_missing_shards(content: dict[str, Any], path: Path) -> None:
+    """Say which shards a data set has lost, or has otherwise than they were written."""
+    listed = content.get("shards")
+    for shard in listed if isinstance(listed, list) else ():
+        name, size = (shard.get("name"), shard.get("bytes")) if isinstance(shard, dict) else (None, None)
+        if not isinstance(name, str) or name != os.path.basename(name):
+            continue
+        file = path.parent / name
+        if not file.is_file():
+            log.warning("%s lists %s, and it is not there: its records are missing", path, name)
+        elif isinstance(size, int) and file.stat().st_size != size:
+            log.warning(
+                "%s: has %d bytes, and %s lists it with %d", file, file.stat().st_size, path.name, size
+            )
 
 
 def _schema_of(content: dict[str, Any], path: Path) -> Schema:
@@ -153,6 +172,10 @@ def _guess_image(example: dict[str, tuple[str, Sequence[Any]]]) -> str:
         for name, (kind, values) in example.items()
         if kind == "bytes_list" and values and values[0].startswith(SIGNATURE)
     ]
+    if not pngs:
+        for name, (kind, values) in example.items():
+            if kind == "bytes_list" and values and values[0].startswith(_JPEG):
+                raise ValueError(f"feature {name!r} holds JPEGs, and only PNGs are read: convert them first")
     return _only(pngs, example, "a PNG", "--image-feature")
 
 
@@ -187,6 +210,11 @@ def _guess_image_size(examples: Sequence[dict[str, tuple[str, Sequence[Any]]]], 
                 why = why or f" (an image {error})"
                 continue
             return {"height": header.height, "width": header.width}
+    if not any(image in example for example in examples):
+        there = ", ".join(sorted({repr(name) for example in examples for name in example})) or "none"
+        raise ValueError(
+            f"--image-feature {image}: the first records have no such feature; there are {there}"
+        )
     raise ValueError(
         f"feature {image!r} holds no PNG in the first records{why}: name it with --image-feature"
     )

@@ -43,6 +43,19 @@ def load_reference(text: str, *, flag: str) -> Any:
         raise ValueError(f"{flag} {text}: {place} has no {name!r}") from None
 
 
+def call_reference(text: str, *arguments: Any, flag: str) -> Any:
+    """What the function that ``text`` names returns for ``arguments``.
+
+    Errors: as ``load_reference``, and ValueError with the flag for whatever the function raises.
+    """
+    function = load_reference(text, flag=flag)
+    try:
+        return function(*arguments)
+    except Exception as error:
+        kind = "" if isinstance(error, ValueError) else f"it raised {type(error).__name__}: "
+        raise ValueError(f"{flag} {text}: {kind}{error}") from error
+
+
 def short_name(text: str) -> str:
     """A reference without its folders, for tables: 'file.py:function'."""
     place, colon, name = text.rpartition(":")

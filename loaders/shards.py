@@ -66,7 +66,8 @@ def _expand(pattern: str) -> list[str]:
         found = glob.glob(pattern, recursive=True)
     files = [path for path in found if not os.path.isdir(path)]
     if not files:
-        raise ValueError(f"--data {pattern!r} matches no file")
+        hint = "; in a pattern [ ] stand for one of several characters" if "[" in pattern else ""
+        raise ValueError(f"--data {pattern!r} matches no file{hint}")
     return files
 
 

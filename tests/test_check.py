@@ -224,9 +224,9 @@ TARGET_FLAWS: dict[str, tuple[Value, str]] = {
     "no value": (None, "must be a int64_list: it is no value"),
     "floats": ([1.0, 2.0, 3.0, 4.0], "must be a int64_list: it is a float_list"),
     "bytes": (b"1234", "must be a int64_list: it is a bytes_list"),
-    "empty": ([], "must hold 4 values: 0"),
-    "short": ([1, 2, 3], "must hold 4 values: 3"),
-    "long": ([1, 2, 3, 4, 0], "must hold 4 values: 5"),
+    "empty": ([], "must hold 4 values (--max-len): 0"),
+    "short": ([1, 2, 3], "must hold 4 values (--max-len): 3"),
+    "long": ([1, 2, 3, 4, 0], "must hold 4 values (--max-len): 5"),
     "below": ([1, 2, 3, -1], ": a code must be from 0 to 10 (--num-classes): -1"),
     "above": ([11, 0, 0, 0], ": a code must be from 0 to 10 (--num-classes): 11"),
     "wraps to 0": ([256, 0, 0, 0], ": a code must be from 0 to 10 (--num-classes): 256"),
@@ -329,7 +329,9 @@ def test_missing_default_lets_target_and_id_be_absent() -> None:
     rules = replace(RULES, needed=())
     assert check_record(record(0, without=("some_text", "image_id")), rules) is None
     # What is there must still be right, and an image must be there.
-    assert "must hold 4 values: 3" in str(check_record(record(0, {"some_text": [1, 2, 3]}), rules))
+    assert "must hold 4 values (--max-len): 3" in str(
+        check_record(record(0, {"some_text": [1, 2, 3]}), rules)
+    )
     assert "must be a bytes_list" in str(check_record(record(0, {"image_id": [1]}), rules))
     assert "'image' is missing" in str(check_record(record(0, without=("image",)), rules))
 

@@ -449,6 +449,19 @@ def test_a_mistake_is_one_sentence(name: str) -> None:
     assert words in sentence(run("tools/compare.py", *arguments))
 
 
+def test_loaders_alone_give_a_result_that_can_be_shown(shards: Data, tmp_path: Path) -> None:
+    out = tmp_path / "result.json"
+    done = run(
+        *("tools/compare.py", "--data", shards.pattern, "--batch-size", "16", "--quick", "--out", out),
+        *("--kinds", "loader", "--loader", "tfdata", "cached", "--measure-s", "0.3"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(out.read_bytes())["use"] is None
+    shown = run("tools/report.py", out, "--markdown", tmp_path / "result.md")
+    assert shown.returncode == 0, shown.stderr
+    assert "cached alone" in (tmp_path / "result.md").read_text()
+
+
 def test_a_mistake_found_in_a_cell_is_one_sentence(shards: Data) -> None:
     done = run(
         "tools/compare.py",

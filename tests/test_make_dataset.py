@@ -388,7 +388,7 @@ class TestCommandLine:
             ("--style oil", "--style"),
             ("--colour red", "Unrecognized options: --colour"),
             ("--records 0", "--records must be at least 1: 0"),
-            ("--records 3", "--shards must be at most the number of records, 3: 4"),
+            ("--records 3 --shards 4", "--shards must be at most the number of records, 3: 4"),
             ("--shards 100000 --records 200000", "--shards must be at most 99999: 100000"),
             ("--seed -1", "--seed must be at least 0: -1"),
             ("--channels 2", "--channels must be 1, 3 or 4: 2"),

@@ -114,6 +114,61 @@ class TestContract:
             check_contract(loader, data_config(shards.pattern, "tfdata"))
 
 
+OWN = """
+import tensorflow as tf
+from docs.examples.per_record_loader import PerRecordLoader
+from loaders.factory import open_source
+
+class Short(PerRecordLoader):
+    def dataset(self, start_step=0):
+        return super().dataset().take(4)
+
+class Raising(PerRecordLoader):
+    def dataset(self, start_step=0):
+        def boom(step, batch):
+            if step == 4:
+                raise RuntimeError("boom in the middle")
+            return 0
+        def check(step, batch):
+            with tf.control_dependencies([tf.py_function(lambda s: boom(int(s), 0), [step], tf.int64)]):
+                return tuple(map(tf.identity, batch))
+        return super().dataset().enumerate().map(check)
+
+def short(config): return Short(config, open_source(config))
+def raising(config): return Raising(config, open_source(config))
+def no_arguments(): pass
+def refuses(config): raise ValueError("not today")
+"""
+
+
+class TestOwnCodeThatFails:
+    @pytest.fixture
+    def own(self, tmp_path: Path) -> str:
+        (tmp_path / "own.py").write_text(f"import sys\nsys.path.insert(0, {str(ROOT)!r})\n{OWN}")
+        return f"{tmp_path}/own.py"
+
+    def _train(self, own: str, shards: Data, function: str, flag: str = "--loader") -> Any:
+        arguments = ("--data", shards.pattern, "--batch-size", "16", "--steps", "9")
+        return train(flag, f"{own}:{function}", *arguments)
+
+    def test_the_function_raises(self, own: str, shards: Data) -> None:
+        assert "--loader" in (words := sentence(self._train(own, shards, "no_arguments")))
+        assert "own.py:no_arguments: it raised TypeError: no_arguments() takes 0" in words
+        assert "own.py:refuses: not today" in sentence(self._train(own, shards, "refuses"))
+        assert "it raised TypeError" in sentence(self._train(own, shards, "no_arguments", "--model"))
+
+    def test_the_dataset_ends(self, own: str, shards: Data) -> None:
+        assert "ended after 4 of 9 steps" in sentence(self._train(own, shards, "short"), 1)
+
+    def test_the_dataset_raises(self, own: str, shards: Data) -> None:
+        done = self._train(own, shards, "raising")
+        # TensorFlow shows where the user's function raised; feedline ends with its one sentence.
+        last = done.stderr.strip().splitlines()[-1]
+        assert done.returncode == 1
+        assert "own.py:raising" in last
+        assert "boom in the middle" in last
+
+
 class TestExamples:
     def test_the_loader_gives_what_tfdata_gives(self, shards: Data) -> None:
         changes = {"deterministic": True, "shuffle": "none", "with_ids": True}

@@ -191,7 +191,7 @@ WRONG_FIELDS: dict[str, tuple[Callable[[Any], None], str]] = {
         "cells[0].loader must not be null in a cell of kind loader",
     ),
     "an unknown cell": (_set("comparisons", 0, "a", "x"), 'comparisons[0].a must be the name of a cell: "x"'),
-    "use without limit": (_set("limit", None), "limit must be null only together with verdict and use"),
+    "limit without verdict": (_set("verdict", None), "limit must be null where verdict is"),
     "no picture": (
         _set("proof", "pictures", 1, "png", "<svg onload=alert(1)>"),
         'proof.pictures[1].png must be a PNG of at most 4 MiB and 16 Mi pixels, in base64: "<svg',

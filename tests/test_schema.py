@@ -52,6 +52,20 @@ def test_dataset_json_describes_the_shards(tmp_path: Path) -> None:
     assert schema_of(describe(shard(tmp_path))) == Schema(**STORED)
 
 
+def test_shards_that_a_data_set_lost_are_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = shard(tmp_path) / "train-0"
+    listed = [{"name": path.name, "bytes": path.stat().st_size}, {"name": "train-9", "bytes": 5}]
+    describe(tmp_path, shards=[*listed, {"name": "../x"}, {"name": 3}, "x"])
+    schema_of(tmp_path)
+    assert [each.getMessage() for each in caplog.records if each.levelname == "WARNING"] == [
+        f"{tmp_path / 'dataset.json'} lists train-9, and it is not there: its records are missing"
+    ]
+    caplog.clear()
+    describe(tmp_path, shards=[{"name": path.name, "bytes": 7}])
+    schema_of(tmp_path)
+    assert f"has {path.stat().st_size} bytes, and dataset.json lists it with 7" in caplog.text
+
+
 def test_a_flag_wins_over_dataset_json(tmp_path: Path) -> None:
     describe(shard(tmp_path))
     assert schema_of(tmp_path, channels=3, height=64) == Schema(**{**STORED, "channels": 3, "height": 64})

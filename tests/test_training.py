@@ -16,6 +16,7 @@ import pytest
 from loaders.writer import encode_example
 from tests.command import run, sentence, train
 from tests.data import Data, encode_png, feature, pixels, write_shard
+from training import loop
 from training.config import TrainingConfig
 from training.native_log import NativeLog
 from training.timing import WARM_UP_STEPS, StepTimes
@@ -179,6 +180,45 @@ def test_output_that_cannot_be_written_is_said_before_training(shards: Data, tmp
     done = train("--data", shards.pattern, "--json", tmp_path / "nowhere" / "run.json")
     assert "there is no folder" in sentence(done)
     assert "step " not in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_full_disk_is_named(shards: Data) -> None:
+    done = train("--data", shards.pattern, "--batch-size", "16", "--steps", "2", "--log-ids", "/dev/full")
+    assert sentence(done, 1) == "/dev/full: the disk is full"
+
+
+def test_ids_on_a_disk_that_fills_up_end_with_a_whole_step(tmp_path: Path) -> None:
+    class Filling:
+        """Takes a few bytes of the second step, and no more."""
+
+        name = "ids.csv"
+
+        def __init__(self) -> None:
+            self.content = b""
+
+        def tell(self) -> int:
+            return len(self.content)
+
+        def truncate(self, size: int) -> None:
+            self.content = self.content[:size]
+
+        def write(self, data: Any) -> int:
+            room = 25 - len(self.content)
+            if room <= 0:
+                raise OSError(28, "No space left on device")
+            self.content += bytes(data[:room])
+            return min(room, len(data))
+
+    file = Filling()
+    loader: Any = SimpleNamespace(source=SimpleNamespace(plan=SimpleNamespace(epoch_of=lambda position: 0)))
+    ids: Any = SimpleNamespace(numpy=lambda: np.frombuffer(b"a\0b\0", np.uint8).reshape(2, 2))
+    loop._write_ids(file, ids, 0, loader, 2)
+    loop._write_ids(file, ids, 1, loader, 2)
+    with pytest.raises(OSError, match="No space left on device") as caught:
+        loop._write_ids(file, ids, 2, loader, 2)
+    assert caught.value.filename == "ids.csv"
+    assert file.content == b"0,0,a\n0,0,b\n0,1,a\n0,1,b\n"
 
 
 def test_a_single_label_under_other_names_trains(tmp_path: Path, backend: str) -> None:

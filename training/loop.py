@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import tensorflow as tf
 
 from loaders.base import Loader
+from loaders.cli import RunFailed
 from training.config import TrainingConfig, profile_range
 from training.step import Trainer, fetch
 from training.timing import StepTimes
@@ -39,7 +40,7 @@ def train(
     """Train ``steps`` steps.
 
     Losses stay on the device until a progress line or the end fetches them. ``log_ids``
-    is a text file for the ids of the records (the loader was built ``with_ids``).
+    is an unbuffered file for the ids of the records (the loader was built ``with_ids``).
     Errors: whatever the pipeline or the step raises; OSError for files.
     """
     config = trainer.config
@@ -52,7 +53,11 @@ def train(
     for step in range(steps):
         profiler.before(step)
         with profiler.trace("wait_for_data", step):
-            batch = next(batches)
+            batch = next(batches, None)
+        if batch is None:
+            raise RunFailed(
+                f"the loader {loader.name} ended after {step} of {steps} steps; training must not end"
+            )
         got = time.perf_counter()
         with profiler.trace("train", step):
             pending.append(trainer.step(batch[0], batch[1]))
@@ -115,18 +120,33 @@ def _report(history: History, step: int, steps: int, board: _Board) -> None:
     times = history.times
     since = step + 1 - ((step % board.every) + 1)
     rate, share = times.rate_since(since), times.wait_share_since(since)
-    log.info("step %d/%d  loss %.4f  %.0f img/s  waiting for data %.0f %%",
-             step + 1, steps, history.loss[-1], rate, 100 * share)  # fmt: skip
+    note = "  (with start-up)" if since == 0 else ""
+    log.info("step %d/%d  loss %.4f  %.0f img/s  waiting for data %.0f %%%s",
+             step + 1, steps, history.loss[-1], rate, 100 * share, note)  # fmt: skip
     board.write(step + 1, {"loss": history.loss[-1], "images_per_s": rate, "wait_share": share})
 
 
 def _write_ids(file: Any, image_id_BN: tf.Tensor, step: int, loader: Loader, batch_size: int) -> None:
-    plan = loader.source.plan
+    """Add a step's records to the unbuffered ``file``; on a full disk it ends with the step before."""
+    plan, whole = loader.source.plan, file.tell()
+    lines = []
     for row, image_id in enumerate(image_id_BN.numpy()):
         text = image_id.tobytes().rstrip(b"\0").decode("utf-8", "backslashreplace")
         epoch = plan.epoch_of(step * batch_size + row)
-        file.write(f"{epoch},{step},{_csv(text)}\n")
-    file.flush()
+        lines.append(f"{epoch},{step},{_csv(text)}\n")
+    _write_whole(file, "".join(lines).encode(), whole)
+
+
+def _write_whole(file: Any, content: bytes, whole: int) -> None:
+    """Write all of ``content`` to an unbuffered file, or cut it back to ``whole`` bytes and raise OSError."""
+    left = memoryview(content)
+    try:
+        while left:
+            left = left[file.write(left) :]
+    except OSError as error:
+        with suppress(OSError):
+            file.truncate(whole)
+        raise OSError(error.errno, error.strerror, file.name) from error
 
 
 def _csv(text: str) -> str:
@@ -189,6 +209,6 @@ def log_ids_file(path: str | None) -> Any:
 
 
 def _open_ids(path: str) -> Any:
-    file = open(path, "w", encoding="utf-8", newline="")  # noqa: SIM115
-    file.write("epoch,step,image_id\n")
+    file = open(path, "wb", buffering=0)  # noqa: SIM115
+    _write_whole(file, b"epoch,step,image_id\n", 0)
     return file

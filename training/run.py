@@ -15,7 +15,9 @@ from loaders.base import Loader
 from loaders.check import find_bad_record
 from loaders.cli import RunFailed
 from loaders.config import LoaderConfig
+from loaders.contract import last_line
 from loaders.factory import make_loader
+from loaders.reference import is_reference
 from training.config import TrainingConfig
 from training.devices import choose_device, set_seeds
 from training.loop import History, evaluate, log_ids_file, train
@@ -44,7 +46,7 @@ def run(config: TrainingConfig, native_log: NativeLog) -> dict[str, Any]:
     test = (lambda: evaluate(trainer, held_out, config.eval_records)) if held_out else None
     with log_ids_file(config.log_ids) as ids:
         history = _name_bad_records(
-            lambda: train(trainer, loader, steps, evaluate=test, log_ids=ids), loader, held_out
+            config, lambda: train(trainer, loader, steps, evaluate=test, log_ids=ids), loader, held_out
         )
     native_log.settle()
     summary = _summarize(config, loader, device, history, native_log)
@@ -75,12 +77,14 @@ def _held_out_loader(config: TrainingConfig, loader: Loader, device: Any) -> Loa
     )
 
 
-def _name_bad_records(work: Any, *loaders: Loader | None) -> History:
+def _name_bad_records(config: TrainingConfig, work: Any, *loaders: Loader | None) -> History:
     """Run ``work``; when the pipeline fails, say in one sentence on which record."""
     try:
         history: History = work()
     except (tf.errors.OpError, UnicodeError) as error:
         # UnicodeError: TensorFlow's message quotes bytes of a record that are no text.
+        if is_reference(config.loader):
+            raise RunFailed(f"--loader {config.loader}: {_first_words(error)}") from error
         log.info("the run failed; looking for the record that it failed on ...")
         for loader in loaders:
             if loader is None:
@@ -100,10 +104,8 @@ def _reference_decoder(loader: Loader) -> Any:
 
 def _first_words(error: Exception) -> str:
     """What TensorFlow says, without its graph and Python's traceback."""
-    message = getattr(error, "message", str(error))
-    lines = [line.strip() for line in message.splitlines() if line.strip()]
     kind = type(error).__name__.removesuffix("Error")
-    return f"TensorFlow stopped ({kind}): {lines[0] if lines else 'no message'}"
+    return f"TensorFlow stopped ({kind}): {last_line(error)}"
 
 
 def _summarize(

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from loaders.reference import load_reference
+from loaders.reference import call_reference
 from loaders.spec import Schema
 from training.augment import augment_light
 from training.config import TrainingConfig
@@ -78,7 +78,7 @@ class Trainer:
 
 def _users_model(reference: str, schema: Schema) -> Any:
     """The user's own model. Errors: ValueError for one that takes or gives other shapes."""
-    model = load_reference(reference, flag="--model")(schema)
+    model = call_reference(reference, schema, flag="--model")
     wanted = {
         "input_shape": (None, schema.height, schema.width, schema.channels),
         "output_shape": (None, schema.max_len, schema.num_classes),

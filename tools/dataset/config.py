@@ -19,6 +19,7 @@ MAX_ID_BYTES = 64
 """Ids come to a training step as vectors of this many bytes."""
 
 _RENDERED_ONLY = ("style", "records", "min_len", "seed", "workers")
+_SHARDS = 4
 _LEAST_HEIGHT = 12
 _LEAST_WIDTH_A_CHARACTER = 6
 """Pixels below which a text cannot be read, whatever the font."""
@@ -40,7 +41,7 @@ class DatasetConfig:
     """Folder for the shards, their indexes and dataset.json; it is made if need be."""
     name: str = "train"
     """What the shards' names begin with; two sets of one schema may share a folder under different names."""
-    shards: int = 4
+    shards: Annotated[int | None, _default("4, or one a record if there are fewer", "INT")] = None
     """Shards to split the records into."""
     overwrite: bool = False
     """Replace the set of this name that OUT holds."""
@@ -83,7 +84,7 @@ class DatasetConfig:
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,49}", self.name):
             raise ValueError(f"--name must be up to 50 letters, digits and '_.-': {self.name!r}")
-        if self.shards > 99_999:
+        if self.shards is not None and self.shards > 99_999:
             raise ValueError(f"--shards must be at most 99999: {self.shards}")
         _check_at_least(self, "seed", 0)
         for field in ("shards", "records", "workers", "height", "width", "max_len", "min_len"):
@@ -119,6 +120,11 @@ def rendered_schema(config: DatasetConfig) -> Schema:
     )
 
 
+def shards_for(config: DatasetConfig, records: int) -> int:
+    """Shards that so many records are split into."""
+    return min(_SHARDS, records) if config.shards is None else config.shards
+
+
 def least_len(config: DatasetConfig) -> int:
     """Characters that a rendered text has at least."""
     return config.min_len or max(1, rendered_schema(config).max_len // 2)
@@ -127,7 +133,7 @@ def least_len(config: DatasetConfig) -> int:
 def _check_rendered(config: DatasetConfig) -> None:
     if config.labels is not None:
         raise ValueError(f"--labels needs --from-folder: '{config.labels}'")
-    if config.shards > config.records:
+    if config.shards is not None and config.shards > config.records:
         raise ValueError(f"--shards must be at most the number of records, {config.records}: {config.shards}")
     schema = rendered_schema(config)
     if least_len(config) > schema.max_len:

@@ -41,7 +41,7 @@ def read_folder(config: DatasetConfig) -> Folder:
     if folder is None or not folder.is_dir():
         raise ValueError(f"--from-folder must be a folder: '{folder}'")
     labels = read_labels(config.labels or folder / "labels.csv")
-    if config.shards > len(labels):
+    if config.shards is not None and config.shards > len(labels):
         raise ValueError(f"--shards must be at most the number of records, {len(labels)}: {config.shards}")
     alphabet = _alphabet(config, labels)
     height, width, channels = _image_shape(config, folder, labels)

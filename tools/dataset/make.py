@@ -12,7 +12,7 @@ from typing import Any
 
 from loaders.spec import Schema
 from loaders.writer import write_shard
-from tools.dataset.config import DatasetConfig, least_len
+from tools.dataset.config import DatasetConfig, least_len, shards_for
 from tools.dataset.manifest import claim, publish, shard_name, withdraw
 from tools.dataset.progress import with_progress
 from tools.dataset.record import Record
@@ -60,9 +60,10 @@ def _source(config: DatasetConfig) -> tuple[Schema, Generator[Record], int]:
 
 def _write_shards(config: DatasetConfig, records: Iterator[Record], total: int) -> list[dict[str, Any]]:
     shards = []
-    for number, size in enumerate(shard_sizes(total, config.shards)):
+    count = shards_for(config, total)
+    for number, size in enumerate(shard_sizes(total, count)):
         tally = _Tally()
-        path = config.out / shard_name(config.name, number, config.shards)
+        path = config.out / shard_name(config.name, number, count)
         written = write_shard(path, tally.examples(islice(records, size)))
         shards.append({**asdict(written), "image_bytes": tally.image_bytes})
     return shards

@@ -58,7 +58,8 @@ class CompareConfig(DataFlags):
     """Times that every cell is run, each time in a fresh process; with more than 8, it stops as soon as every
     pair of loaders is told apart or found equal."""
     budget_s: Annotated[float | None, optional("none", "S")] = None
-    """Seconds for the whole comparison; no round is begun that would not end in time."""
+    """Seconds for the whole comparison: behind the first round, which is always run, none is begun that would
+    not end in time."""
     measure_s: float = 2.0
     """Seconds that a cell is measured in a round, behind its warm-up."""
     warm_up_s: float = 20.0

@@ -216,3 +216,13 @@ def all_or_none(*names: str) -> Check:
             )
 
     return rule
+
+
+def only_with(name: str, other: str) -> Check:
+    """``name`` may have a value only where ``other`` has one."""
+
+    def rule(value: Any) -> None:
+        if value[name] is not None and value[other] is None:
+            raise Wrong(f"must be null where {other} is", at=name)
+
+    return rule

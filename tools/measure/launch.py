@@ -16,6 +16,8 @@ from loaders.cli import RunFailed
 from tools.measure.sampler import Sampler
 from training.config import TrainingConfig
 
+FAILED = 3
+"""Exit status of a process that said in its last line why it failed."""
 _GRACE_S = 3.0
 """What a process may take to end when it is asked to."""
 
@@ -59,6 +61,9 @@ def run_job(
         words = said_path.read_text(errors="backslashreplace").strip()
         if status == 2 and words:
             raise ValueError(words.splitlines()[-1])
+        if status == FAILED and words:
+            loader = f" ({training.loader})" if kind in ("train", "loader") else ""
+            raise RunFailed(f"{kind}{loader}: {words.splitlines()[-1]}")
         raise RunFailed(_why(kind, status, words))
 
 

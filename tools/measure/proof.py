@@ -49,7 +49,7 @@ def prove_equal(
             found = first_difference(batches[0], batch, parts, between=between)
             difference = difference or (f"the loaders differ in batch {step}, {found}" if found else None)
         if difference and not allow_different:
-            raise RunFailed(difference)
+            raise RunFailed(f"{difference} (--allow-different goes on all the same)")
         for part in batches[0]:
             digest.update(np.ascontiguousarray(part).tobytes())
     return {

@@ -21,6 +21,7 @@ from tools.measure.json_checks import (
     nullable,
     number,
     one_of,
+    only_with,
     record,
     same_length,
     table_of,
@@ -311,6 +312,8 @@ RESULT = record(
         "sampling_cost_share": _FIGURE,
         "why_stopped": text,
     },
-    all_or_none("verdict", "limit", "use"),
+    # A comparison of loaders alone has a verdict and no limit; a limit is never without a verdict.
+    only_with("limit", "verdict"),
+    only_with("use", "verdict"),
     _names_of_cells,
 )

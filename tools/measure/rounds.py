@@ -58,8 +58,10 @@ class Rounds:
         return [round_rate(each, batch_size) for each in self.of[cell]]
 
 
-def run_rounds(config: CompareConfig, cells: Sequence[Cell], paths: Sequence[str], tell: Tell) -> Rounds:
-    """Run up to ``rounds_to_run`` rounds of all cells.
+def run_rounds(
+    config: CompareConfig, cells: Sequence[Cell], paths: Sequence[str], tell: Tell, *, spent_s: float = 0.0
+) -> Rounds:
+    """Run up to ``rounds_to_run`` rounds of all cells; ``spent_s`` of the budget are spent already.
 
     Stops early when the answer is sure (only where more than ``LEAST_PAIRS`` rounds were asked
     for), when the budget would be overrun, and on Ctrl-C.
@@ -71,7 +73,7 @@ def run_rounds(config: CompareConfig, cells: Sequence[Cell], paths: Sequence[str
     done = 0
     try:
         for number in range(config.rounds_to_run):
-            why = _why_stop(config, rounds, number, time.monotonic() - began)
+            why = _why_stop(config, rounds, number, time.monotonic() - began, spent_s)
             if why:
                 rounds.why_stopped = why
                 break
@@ -103,11 +105,13 @@ def batch_size_of(cell: Cell, config: CompareConfig) -> int:
     return int(cell.changes().get("batch_size", config.batch_size))
 
 
-def _why_stop(config: CompareConfig, rounds: Rounds, number: int, spent_s: float) -> str | None:
+def _why_stop(
+    config: CompareConfig, rounds: Rounds, number: int, in_rounds_s: float, before_s: float
+) -> str | None:
     if number == 0:
         return None
     # The next round takes as long as those before did.
-    if config.budget_s is not None and spent_s + spent_s / number > config.budget_s:
+    if config.budget_s is not None and before_s + in_rounds_s * (1 + 1 / number) > config.budget_s:
         return f"another round would not end within --budget-s {config.budget_s:.0f}"
     if number >= LEAST_PAIRS and is_sure(rounds, config.batch_size):
         return f"every pair of loaders was told apart, or found equal, after {number} rounds"

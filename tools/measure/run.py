@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
@@ -41,6 +42,7 @@ def compare(
     Errors: ValueError for what the user can mend; RunFailed; OSError.
     """
     metadata = collect()
+    began = time.monotonic()
     if not config.data:
         config = replace(config, data=(str(made_data(config.style, say)),))
     loaders = loaders_of(config)
@@ -52,7 +54,7 @@ def compare(
         *plan_cells(loaders, config.xla, config.kinds),
         *plan_sweep([loader for loader in loaders if loader != "cached"], parse_sweep(config.sweep)),
     ]
-    rounds = run_rounds(config, cells, source.paths, tell)
+    rounds = run_rounds(config, cells, source.paths, tell, spent_s=time.monotonic() - began)
     return _result(config, source, proof, rounds, metadata)
 
 
@@ -101,7 +103,7 @@ def _result(
         "why_stopped": rounds.why_stopped,
         "verdict": verdict.sentence if verdict else None,
         "limit": verdict.limit if verdict else None,
-        "use": {"loader": verdict.loader, "xla": verdict.xla} if verdict else None,
+        "use": {"loader": verdict.loader, "xla": verdict.xla} if verdict and verdict.loader else None,
         "device": device,
         "data": _describe(source),
         "config": asdict(config),

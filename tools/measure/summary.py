@@ -40,7 +40,9 @@ def summarize(
         if ceiling:
             row["ceiling_share"] = row["images_per_s"] / ceiling["images_per_s"]
         if ceiling and loader:
-            row["prediction"] = _prediction(row, loader, ceiling, device=device, cores=cores, batch_size=batch_size)
+            row["prediction"] = _prediction(
+                row, loader, ceiling, device=device, cores=cores, batch_size=batch_size
+            )
     return rows
 
 

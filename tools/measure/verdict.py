@@ -66,7 +66,8 @@ def _judge_loaders(rows: Sequence[Row]) -> Verdict | None:
         if slower(row, best):
             words.append(f"{ratio.value:.3f} times as fast as {row['name']}{interval}")
         else:
-            words.append(f"equal to {row['name']} as far as this run can tell{interval}")
+            how = "equal to" if interval else f"not told apart by {rounds} rounds from"
+            words.append(f"{how} {row['name']}{interval}")
     return Verdict(sentence=f"{best['name']} is {'; '.join(words)}.")
 
 

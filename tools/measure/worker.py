@@ -1,14 +1,13 @@
 """The process of one cell: python -P -m tools.measure.worker JOB.json RESULT.json
 
 JOB.json holds a job of ``launch``; RESULT.json is written when all went well, else one
-sentence stands on stderr and the exit status is 2 (a user's mistake) or 1.
+sentence stands on stderr and the exit status is 2 (a user's mistake) or 3.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import resource
 import statistics
 import sys
 import time
@@ -16,9 +15,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from loaders.atomic import write_beside
 from loaders.cli import RunFailed, log_to_stderr
 from loaders.config import LoaderConfig
+from loaders.contract import last_line
+from tools.measure.launch import FAILED
 from tools.measure.windows import Limits, Run, measure
 from training.config import TrainingConfig
 from training.devices import Device, choose_device, set_environment, set_seeds
@@ -44,7 +47,7 @@ def main(job_path: str, result_path: str) -> int:
             for each, step in zip(native_log.compiles, steps, strict=False)
         ]
         result["device"] = device
-        result["peak_rss_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        result["peak_rss_mib"] = _peak_rss_mib()
     with write_beside(result_path) as file:
         file.write(json.dumps(result).encode())
     return 0
@@ -119,6 +122,16 @@ def _ceiling(
     return {"decode": None, "copy_s": 0.0, **_raw(run, built)}
 
 
+def _peak_rss_mib() -> float:
+    """The most memory that this process had resident."""
+    if sys.platform == "win32":
+        return float(psutil.Process().memory_info().peak_wset / 2**20)
+    import resource
+
+    # Linux counts in KiB, macOS in bytes.
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+
+
 def _wait_for(batch: tuple[Any, ...]) -> None:
     """Wait until a batch is there: one number of it is fetched."""
     batch[1][0, 0].numpy()
@@ -181,6 +194,11 @@ if __name__ == "__main__":
         status = 2
     except (RunFailed, OSError) as error:
         print(error, file=sys.stderr)
+        status = FAILED
+    except Exception as error:
+        # TensorFlow's errors among them: the cause in one line, not its graph.
+        print(f"{type(error).__name__}: {last_line(error)}", file=sys.stderr)
+        status = FAILED
     except KeyboardInterrupt:
         status = 130
     # Tearing down a pipeline that still reads ahead takes seconds, and everything is written.
