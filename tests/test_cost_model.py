@@ -1,4 +1,4 @@
-"""tools/measure/cost_model.py: predictions against a simulation, against measured runs, and what explains a miss."""
+"""tools/measure/cost_model.py: predictions against a simulation and measured runs, and what explains a miss."""
 
 from __future__ import annotations
 
@@ -112,7 +112,9 @@ class TestPrediction:
         st.floats(0, 1),
         st.floats(0, 0.1),
     )
-    def test_bounds(self, loader, step, cores, loader_share, step_share, copy_s) -> None:  # type: ignore[no-untyped-def]
+    def test_bounds(  # noqa: PLR0917 -- hypothesis draws them
+        self, loader: float, step: float, cores: int, loader_share: float, step_share: float, copy_s: float
+    ) -> None:
         used = {"cores": cores, "loader_cores": loader_share * cores, "step_cores": step_share * cores}
         for device in ("cpu", "gpu"):
             predicted = guess(loader, step, **used, device=device, copy_s_per_image=copy_s).images_per_s
