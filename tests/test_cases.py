@@ -73,7 +73,7 @@ ERRORS = {
         "'image/encoded' is missing; there are 'image/class/label', 'image/raw'",
     ),
     "53-label-as-float": (SHARD, 2, "'image/class/label' must be a int64_list: it is a float_list"),
-    "55-label-list-empty": (SHARD, 2, "feature 'image/class/label' must hold 1 values: 0"),
+    "55-label-list-empty": (SHARD, 2, "feature 'image/class/label' must hold 1 values (--max-len): 0"),
     "57-two-images-in-list": (SHARD, 2, "feature 'image/encoded' must hold 1 values: 2"),
     "59-empty-record": (SHARD, 2, "feature 'image/encoded' is missing; the record has none"),
     "60-raw-pixels-not-png": (SHARD, 2, "(as many bytes as raw pixels: they must be PNG files)"),

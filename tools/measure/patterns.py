@@ -43,7 +43,7 @@ DRIFT_SHARE = 0.10
 """Drift is a change of the typical step by more than this share over the run: what two cells must differ by
 to be told apart in practice, and more than clocks and temperature change in seconds."""
 DRIFT_SIGMAS = 3.29
-"""... that chance gives in fewer than 1 of 1000 steady runs (two-sided)."""
+"""... that chance gives in 1 of 1000 steady runs (two-sided), for each of two shapes: a slope and a jump."""
 _BLOCKS = 40
 """Medians of so many neighbouring steps stand for the run: noise with a short memory averages out in them."""
 
@@ -57,7 +57,6 @@ CHANCE = 0.003
 """Probability that spikes placed at random would look as regular, below which they are called periodic."""
 CHANCE_ALL_REGULAR = 0.05
 """The same where every gap is the same: three spikes, two equal gaps of 11 steps, are enough then."""
-
 CHANCE_KNOWN = 0.01
 """The same where the period is known beforehand: two spikes at the ends of epochs of 30 steps are enough."""
 

@@ -166,7 +166,7 @@ def _prediction(
         device=device,
         copy_s_per_image=row["rounds"][0]["copy_s"] / batch_size,
     )
-    return judge(prediction, row["images_per_s"], row=row)
+    return judge(prediction, row["images_per_s"], row=row, alone=[loader, ceiling])
 
 
 def _measured_steps(each: Round) -> Sequence[float]:
