@@ -240,7 +240,7 @@ def _round(measured_steps: list[int], warm_up_steps: int = 1, **changes: Any) ->
     window = {"seconds": 1.0, "wait_s": 0.5, "call_s": 0.4, "sync_s": 0.05, "compiles": 0}
     steps = sum(measured_steps)
     samples = {
-        "first_from_s": 0.0, "at_s": [1.0, 9.0], "cores_busy": [[0.5, 1.0]] * 2, "process_cores": [1.0] * 2,
+        "first_from_s": 0.0, "at_s": [1.0, 9.0], "cores_busy": [[0.5, 1.0]] * 2, "process_cores": [0.5] * 2,
         "other_cores": [0.0] * 2, "rss_mib": [5.0] * 2, "read_mib": None, "energy_j": None, "gpu": None,
         "energy_of": [], "measured_from_s": 1.0, "measured_to_s": 9.0,
     }  # fmt: skip
@@ -288,7 +288,7 @@ class TestSummary:
 
     def test_prediction_beside_measurement(self) -> None:
         prediction = self._rows()[0]["prediction"]
-        # Step and loader alone: 160 and 320 img/s, each on one core of two.
+        # Step and loader alone: 160 and 320 img/s, each on half a core of two.
         assert prediction["images_per_s"] == pytest.approx(160)
         assert prediction["measured_over_predicted"] == pytest.approx(0.25)
         assert not prediction["agrees"]
