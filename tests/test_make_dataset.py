@@ -547,6 +547,8 @@ class TestFailure:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            # A shell's background job, and all that it starts, ignores Ctrl-C.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
         )
         wait_until(lambda: out.is_dir() and len(shards(out)) > 2)
         # Ctrl-C goes to the whole group, kill to the one process.
