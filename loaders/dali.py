@@ -26,6 +26,7 @@ import tensorflow as tf
 from loaders.base import Source, batches_in_one_pass, element_names, element_spec
 from loaders.check import check_shards
 from loaders.config import AUTO, LoaderConfig
+from loaders.cores import usable_cores
 from loaders.index import Index, index_path, own_index_path, read_index, write_index
 from loaders.order import Span
 from loaders.shards import Shard
@@ -248,11 +249,6 @@ def _parts_folder() -> str:
     folder = tempfile.mkdtemp(prefix="feedline-index-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
-
-
-def usable_cores() -> int:
-    """Cores that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 _DALI_TYPES = {

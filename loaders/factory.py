@@ -71,12 +71,17 @@ def choose_backend(config: LoaderConfig) -> str:
         return config.loader
     if config.device != "gpu":
         choice, why = "tfdata", "the step runs on the CPU"
-    elif any(importlib.util.find_spec(package) is None for package in _DALI_PACKAGES):
+    elif not dali_is_installed():
         choice, why = "tfdata", "DALI is not installed"
     else:
         choice, why = "dali", "DALI is installed and the step runs on a GPU"
     log.info("loader auto: %s, because %s", choice, why)
     return choice
+
+
+def dali_is_installed() -> bool:
+    """Whether DALI and its TensorFlow plugin are there; whether they load, only importing them tells."""
+    return all(importlib.util.find_spec(package) is not None for package in _DALI_PACKAGES)
 
 
 def open_source(config: LoaderConfig) -> Source:

@@ -18,8 +18,6 @@ def set_environment(xla: XlaMode) -> None:
     if xla == "auto":
         flags = "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit"
         os.environ["TF_XLA_FLAGS"] = f"{os.environ.get('TF_XLA_FLAGS', '')} {flags}".strip()
-    # A native crash would take the summary along; this only makes start-up quieter.
-    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
 
 def choose_device(requested: str) -> Device:

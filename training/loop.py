@@ -74,13 +74,11 @@ def train(
         if not pending:
             _report(history, step, steps, board)
             began = time.perf_counter()
-        if evaluate and config.eval_every and (step + 1) % config.eval_every == 0 and not last:
+        due = last or (config.eval_every and (step + 1) % config.eval_every == 0)
+        if evaluate and due:
             history.evaluations.append({"step": step + 1, **evaluate()})
             board.write(step + 1, history.evaluations[-1])
             began = time.perf_counter()
-    if evaluate:
-        history.evaluations.append({"step": steps, **evaluate()})
-        board.write(steps, history.evaluations[-1])
     return history
 
 

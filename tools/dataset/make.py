@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import asdict
@@ -10,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from loaders.cores import usable_cores
 from loaders.spec import Schema
 from loaders.writer import write_shard
 from tools.dataset.config import DatasetConfig, least_len, shards_for
@@ -54,7 +54,7 @@ def _source(config: DatasetConfig) -> tuple[Schema, Generator[Record], int]:
     from tools.dataset.render import recipe_of, rendered_records
 
     recipe = recipe_of(config)
-    workers = config.workers or _cores()
+    workers = config.workers or usable_cores()
     return recipe.schema, rendered_records(recipe, records=config.records, workers=workers), config.records
 
 
@@ -67,11 +67,6 @@ def _write_shards(config: DatasetConfig, records: Iterator[Record], total: int) 
         written = write_shard(path, tally.examples(islice(records, size)))
         shards.append({**asdict(written), "image_bytes": tally.image_bytes})
     return shards
-
-
-def _cores() -> int:
-    """Cores that this process may use; not every system can tell them from those that are there."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class _Tally:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import keras
@@ -54,11 +53,10 @@ def make_loader(config: LoaderConfig) -> PacedLoader:
 
 
 class _Paced(keras.layers.Layer):  # type: ignore[misc]
-    """Passes its input on, FEEDLINE_TEST_STEP_S after it did so before; not part of the gradient."""
+    """Passes its input on after FEEDLINE_TEST_STEP_S; the sleep is not part of the gradient."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.clock = SimpleNamespace(began=0.0)
         self.step_s = float(os.environ["FEEDLINE_TEST_STEP_S"])
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:

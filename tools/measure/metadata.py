@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
-import os
 import platform
 import sys
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from typing import Any
 import psutil
 
 from loaders.base import Source
+from loaders.cores import usable_cores
 
 _PACKAGES = (
     "tensorflow",
@@ -34,7 +34,7 @@ def collect() -> dict[str, Any]:
         "versions": {"python": platform.python_version(), **_versions()},
         "processor": _processor(),
         "cores": psutil.cpu_count(logical=True),
-        "usable_cores": len(psutil.Process().cpu_affinity()) if hasattr(os, "sched_getaffinity") else None,
+        "usable_cores": usable_cores(),
         "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
         "system": platform.platform(),
         "gpus": _gpus(),

@@ -12,7 +12,7 @@ import numpy as np
 from loaders.base import element_names
 from loaders.cli import RunFailed
 from loaders.config import LoaderConfig
-from loaders.factory import make_loader
+from loaders.factory import make_loader, open_source
 from loaders.reference import short_name
 from tools.measure.pictures import draw_proof
 from training.config import TrainingConfig
@@ -29,13 +29,13 @@ def prove_equal(
     the result.
     """
     flags = replace(config, deterministic=True, shuffle="none")
-    probe = make_loader(LoaderConfig.of(replace(flags, loader=names[0]), device=device))
-    with_ids = probe.source.schema.id_feature is not None
+    source = open_source(LoaderConfig.of(flags, device=device))
+    with_ids = source.schema.id_feature is not None
     configs = [
         LoaderConfig.of(replace(flags, loader=name), device=device, with_ids=with_ids) for name in names
     ]
     loaders = [make_loader(each) for each in configs]
-    steps = max(1, min(records, probe.source.plan.records) // config.batch_size)
+    steps = max(1, min(records, source.plan.records) // config.batch_size)
     digest = hashlib.sha256()
     iterators = [iter(loader.dataset()) for loader in loaders]
     parts = element_names(configs[0])

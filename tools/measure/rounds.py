@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
 
 from tools.measure.cells import Cell, order_of_round
@@ -123,14 +124,13 @@ def is_sure(rounds: Rounds, batch_size: int) -> bool:
     does not hold 1) or is equal within ``SURE_WITHIN``."""
     for kind in ("train", "loader"):
         cells = [cell for cell in rounds.of if cell.kind == kind and not cell.settings]
-        for number, a in enumerate(cells):
-            for b in cells[number + 1 :]:
-                ratio = paired_ratio(rounds.rates(a, batch_size), rounds.rates(b, batch_size))
-                if ratio.low is None or ratio.high is None:
-                    return False
-                equal = 1 - SURE_WITHIN <= ratio.low <= ratio.high <= 1 + SURE_WITHIN
-                if ratio.covers_one and not equal:
-                    return False
+        for a, b in combinations(cells, 2):
+            ratio = paired_ratio(rounds.rates(a, batch_size), rounds.rates(b, batch_size))
+            if ratio.low is None or ratio.high is None:
+                return False
+            equal = 1 - SURE_WITHIN <= ratio.low <= ratio.high <= 1 + SURE_WITHIN
+            if ratio.covers_one and not equal:
+                return False
     return True
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 import time
 from collections.abc import Callable
@@ -11,7 +10,7 @@ from typing import Any
 
 from loaders.base import Source
 from loaders.config import LoaderConfig
-from loaders.factory import open_source
+from loaders.factory import dali_is_installed, open_source
 from loaders.reference import is_reference
 from tools.measure.cells import Cell, plan_cells, plan_sweep
 from tools.measure.config import CEILING, CompareConfig
@@ -63,7 +62,7 @@ def loaders_of(config: CompareConfig) -> tuple[str, ...]:
     if config.loader:
         return tuple(name for name in config.loader if name != CEILING)
     extra = () if config.quick or config.sweep else ("cached",)
-    if importlib.util.find_spec("nvidia") and importlib.util.find_spec("nvidia.dali"):
+    if dali_is_installed():
         return ("tfdata", "dali", *extra)
     log.warning("DALI is not installed: it is left out (the README says how to get it)")
     return ("tfdata", *extra)

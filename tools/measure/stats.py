@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -47,6 +48,13 @@ def paired_ratio(a: Sequence[float], b: Sequence[float]) -> Ratio:
         return Ratio(value=value, low=None, high=None, pairs=len(ratios))
     low, high = median_interval(ratios.tolist())
     return Ratio(value=value, low=low, high=high, pairs=len(ratios))
+
+
+def ratio_of_rows(a: Mapping[str, Any], b: Mapping[str, Any]) -> Ratio:
+    """The paired ratio of two cells' rates, over the rounds that both have."""
+    ours, theirs = a["images_per_s_rounds"], b["images_per_s_rounds"]
+    rounds = min(len(ours), len(theirs))
+    return paired_ratio(ours[:rounds], theirs[:rounds])
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float]:

@@ -11,7 +11,7 @@ from tools.measure.cells import Cell
 from tools.measure.cost_model import judge, predict
 from tools.measure.patterns import name_pattern
 from tools.measure.sampler import usage
-from tools.measure.stats import LEAST_PAIRS, median, median_interval, paired_ratio, percentile
+from tools.measure.stats import LEAST_PAIRS, median, median_interval, percentile, ratio_of_rows
 
 Round = Mapping[str, Any]
 """What the process of a cell brought back (``worker``), and what was sampled meanwhile."""
@@ -51,8 +51,7 @@ def compare_pairs(rows: Sequence[Row]) -> list[dict[str, Any]]:
     pairs = []
     for kind in ("train", "loader"):
         for a, b in combinations([row for row in rows if row["kind"] == kind], 2):
-            rounds = min(len(a["images_per_s_rounds"]), len(b["images_per_s_rounds"]))
-            ratio = paired_ratio(a["images_per_s_rounds"][:rounds], b["images_per_s_rounds"][:rounds])
+            ratio = ratio_of_rows(a, b)
             pairs.append({"a": a["name"], "b": b["name"], **asdict(ratio), "equal": ratio.covers_one})
     return pairs
 
@@ -78,7 +77,7 @@ def ledger_of(each: Round) -> dict[str, float]:
     windows = measured_windows(each)
     wall_s, wait_s = _total(windows, "seconds"), _total(windows, "wait_s")
     busy_s = _total(windows, "call_s") + _total(windows, "sync_s")
-    first = len(each["step_s"]) - int(_total(windows, "steps"))
+    first = _warm_up_steps(each)
     compile_s = sum(compile_["seconds"] for compile_ in each["compiles"] if compile_["step"] >= first)
     compile_s = min(compile_s, busy_s)
     copy_s = min(each["copy_s"] * _total(windows, "steps"), busy_s - compile_s)
@@ -139,7 +138,7 @@ def _pattern(cell: Cell, each: Round, batch_size: int, records: int) -> dict[str
         return None
     pattern = name_pattern(
         [each["first_step_s"], *each["step_s"]],
-        warm_up_steps=1 + len(each["step_s"]) - int(_total(measured_windows(each), "steps")),
+        warm_up_steps=1 + _warm_up_steps(each),
         compile_steps=[compile_["step"] + 1 for compile_ in each["compiles"]],
         epoch_steps=records / batch_size if cell.kind == "train" else None,
     )
@@ -170,10 +169,13 @@ def _prediction(
 
 
 def _measured_steps(each: Round) -> Sequence[float]:
-    steps: Sequence[float] = each["step_s"][
-        len(each["step_s"]) - int(_total(measured_windows(each), "steps")) :
-    ]
+    steps: Sequence[float] = each["step_s"][_warm_up_steps(each) :]
     return steps
+
+
+def _warm_up_steps(each: Round) -> int:
+    """Steps behind the first that are not measured."""
+    return len(each["step_s"]) - int(_total(measured_windows(each), "steps"))
 
 
 def _compile_s(cell: Cell, rounds: Sequence[Round]) -> float | None:

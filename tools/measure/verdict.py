@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tools.measure.stats import paired_ratio
+from tools.measure.stats import ratio_of_rows
 
 Limit = Literal["input-bound", "compute-bound", "balanced", "host-bound"]
 
@@ -60,13 +60,12 @@ def _judge_loaders(rows: Sequence[Row]) -> Verdict | None:
     for row in sorted(rows, key=lambda row: -row["images_per_s"]):
         if row is best:
             continue
-        rounds = min(len(row["images_per_s_rounds"]), len(best["images_per_s_rounds"]))
-        ratio = paired_ratio(best["images_per_s_rounds"][:rounds], row["images_per_s_rounds"][:rounds])
+        ratio = ratio_of_rows(best, row)
         interval = "" if ratio.low is None else f" (99 % interval {ratio.low:.3f} to {ratio.high:.3f})"
         if slower(row, best):
             words.append(f"{ratio.value:.3f} times as fast as {row['name']}{interval}")
         else:
-            how = "equal to" if interval else f"not told apart by {rounds} rounds from"
+            how = "equal to" if interval else f"not told apart by {ratio.pairs} rounds from"
             words.append(f"{how} {row['name']}{interval}")
     return Verdict(sentence=f"{best['name']} is {'; '.join(words)}.")
 
@@ -89,8 +88,7 @@ def limit_of(coupled: float, loader_alone: float, step_alone: float) -> Limit:
 def slower(row: Row, than: Row) -> bool:
     """Whether ``row`` is surely slower: its paired ratio's interval lies below 1, or, where there
     are too few rounds for an interval, it is slower by more than the noise of a round."""
-    rounds = min(len(row["images_per_s_rounds"]), len(than["images_per_s_rounds"]))
-    ratio = paired_ratio(row["images_per_s_rounds"][:rounds], than["images_per_s_rounds"][:rounds])
+    ratio = ratio_of_rows(row, than)
     if ratio.high is None:
         return ratio.value < 1 - CLOSE_IN_FEW_ROUNDS
     return ratio.high < 1
@@ -110,7 +108,7 @@ def _evidence(limit: Limit, chosen: Row, alone: Row, ceiling: Row, device: str) 
     where = (
         "the loader and the step take the cores from each other"
         if device == "cpu"
-        else ("together they are slower than either alone")
+        else "together they are slower than either alone"
     )
     return f"{where} ({rates})"
 

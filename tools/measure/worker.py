@@ -11,6 +11,7 @@ import os
 import statistics
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from loaders.atomic import write_beside
 from loaders.cli import RunFailed, log_to_stderr
 from loaders.config import LoaderConfig
 from loaders.contract import last_line
+from loaders.cores import usable_cores
 from tools.measure.launch import FAILED
 from tools.measure.windows import Limits, Run, measure
 from training.config import TrainingConfig
@@ -77,10 +79,10 @@ def _train(
         lambda: next(batches),
         lambda batch: trainer.step(batch[0], batch[1]),
         fetch,
-        _limits(job, config, loader),
+        _limits(job, _buffered_batches(config)),
         lambda: len(native_log.compiles),
     )
-    return {"decode": loader.decode, "copy_s": _copy_s(next(batches), device), **_raw(run, built)}
+    return {"decode": loader.decode, "copy_s": _copy_s(batches, device), **_raw(run, built)}
 
 
 def _loader(
@@ -91,7 +93,9 @@ def _loader(
     built = time.perf_counter()
     loader = make_loader(LoaderConfig.of(config, form="train", device=device))
     batches = iter(loader.dataset())
-    run = measure(lambda: next(batches), lambda batch: batch, _wait_for, _limits(job, config, loader))
+    run = measure(
+        lambda: next(batches), lambda batch: batch, _wait_for, _limits(job, _buffered_batches(config))
+    )
     return {"decode": loader.decode, "copy_s": 0.0, **_raw(run, built)}
 
 
@@ -116,7 +120,7 @@ def _ceiling(
         lambda: (image_BHWC, tokens_BT),
         lambda batch: trainer.step(*batch),
         fetch,
-        _limits(job, config, None),
+        _limits(job, 0),
         lambda: len(native_log.compiles),
     )
     return {"decode": None, "copy_s": 0.0, **_raw(run, built)}
@@ -137,12 +141,12 @@ def _wait_for(batch: tuple[Any, ...]) -> None:
     batch[1][0, 0].numpy()
 
 
-def _copy_s(batch: tuple[Any, ...], device: Device) -> float:
+def _copy_s(batches: Iterator[tuple[Any, ...]], device: Device) -> float:
     """Seconds that copying a batch to the device takes when nothing else runs: the median of some
     copies; 0 where the batch is on the step's device already."""
     import tensorflow as tf
 
-    if device == "cpu" or "GPU" in batch[0].device:
+    if device == "cpu" or "GPU" in (batch := next(batches))[0].device:
         return 0.0
     seconds = []
     for _ in range(_COPIES):
@@ -154,19 +158,14 @@ def _copy_s(batch: tuple[Any, ...], device: Device) -> float:
     return statistics.median(seconds)
 
 
-def _limits(job: dict[str, Any], config: TrainingConfig, loader: Any) -> Limits:
-    return Limits(
-        measure_s=job["measure_s"],
-        warm_up_s=job["warm_up_s"],
-        buffered_batches=0 if loader is None else _buffered_batches(config, loader),
-    )
+def _limits(job: dict[str, Any], buffered_batches: int) -> Limits:
+    return Limits(measure_s=job["measure_s"], warm_up_s=job["warm_up_s"], buffered_batches=buffered_batches)
 
 
-def _buffered_batches(config: TrainingConfig, loader: Any) -> int:
+def _buffered_batches(config: TrainingConfig) -> int:
     """Batches that can lie ready when the first step ends: those that are prefetched, one in each call
     that decodes at the same time, and the one that is handed over."""
-    calls = config.parallel_calls or os.cpu_count() or 1
-    return int(config.prefetch + calls + 1)
+    return config.prefetch + (config.parallel_calls or usable_cores()) + 1
 
 
 def _raw(run: Run, built: float) -> dict[str, Any]:
