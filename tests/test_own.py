@@ -193,6 +193,12 @@ class TestExamples:
         )
         assert "gives uint8 training batches" in sentence(done)
 
+    def test_evaluating_goes_by_the_same_reference(self, shards: Data) -> None:
+        """The loader's own name, "per record", is no loader that could be asked for."""
+        arguments = ("--data", shards.pattern, "--eval-data", shards.pattern, "--batch-size", "16")
+        words = sentence(train("--loader", LOADER, *arguments))
+        assert words.startswith(f"--loader {LOADER}: the per-record example gives uint8 training batches")
+
     def test_a_model_of_another_shape(self, shards: Data, tmp_path: Path) -> None:
         (tmp_path / "m.py").write_text(
             "import keras\ndef make(schema):\n"

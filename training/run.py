@@ -70,7 +70,8 @@ def _held_out_loader(config: TrainingConfig, loader: Loader, device: Any) -> Loa
             data=config.eval_data,
             form="eval",
             device=device,
-            loader=loader.name,
+            # What auto chose is said once; a loader of the user's goes by its reference.
+            loader=config.loader if is_reference(config.loader) else loader.name,
             shard_id=0,
             num_shards=1,
         )

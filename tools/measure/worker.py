@@ -146,7 +146,10 @@ def _copy_s(batches: Iterator[tuple[Any, ...]], device: Device) -> float:
     copies; 0 where the batch is on the step's device already."""
     import tensorflow as tf
 
-    if device == "cpu" or "GPU" in (batch := next(batches))[0].device:
+    if device == "cpu":
+        return 0.0
+    batch = next(batches)
+    if "GPU" in batch[0].device:
         return 0.0
     seconds = []
     for _ in range(_COPIES):
