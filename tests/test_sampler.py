@@ -24,6 +24,7 @@ import pytest
 
 from tools.measure import nvidia, process_tree
 from tools.measure.energy import EnergyReading, ProcessorEnergy, joules_between, sources
+from tools.measure.metadata import collect
 from tools.measure.nvidia import GpuReading, NvidiaGpus
 from tools.measure.process_tree import ProcessReading, ProcessTree, cpu_s_between, read_bytes_between
 from tools.measure.readings import Reading, busy_and_total, sample
@@ -474,6 +475,9 @@ class FakeNvml:
     def nvmlDeviceGetHandleByIndex(self, index: int) -> int:
         return index
 
+    def nvmlDeviceGetName(self, gpu: int) -> str:
+        return ("GPU A", "GPU B")[gpu]
+
     def nvmlDeviceGetUtilizationRates(self, gpu: int) -> Any:
         return SimpleNamespace(gpu=(30, 75)[gpu], memory=99)
 
@@ -496,6 +500,14 @@ def install(monkeypatch: pytest.MonkeyPatch, nvml: object) -> None:
 
 
 class TestNvidia:
+    def test_their_names_are_in_the_metadata(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        nvml = FakeNvml()
+        install(monkeypatch, nvml)
+        assert collect()["gpus"] == ["GPU A", "GPU B"]
+        install(monkeypatch, FakeNvml("nvmlDeviceGetName"))
+        assert collect()["gpus"] == ["?", "?"]
+        assert nvml.opened == 0
+
     def test_all_gpus_together(self, monkeypatch: pytest.MonkeyPatch) -> None:
         nvml = FakeNvml()
         install(monkeypatch, nvml)

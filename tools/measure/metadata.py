@@ -17,6 +17,7 @@ import psutil
 
 from loaders.base import Source
 from loaders.cores import usable_cores
+from tools.measure.nvidia import NvidiaGpus
 
 _PACKAGES = (
     "tensorflow",
@@ -83,15 +84,10 @@ def _processor() -> str:
 
 
 def _gpus() -> list[str]:
-    try:
-        import pynvml
-
-        pynvml.nvmlInit()
-    except Exception:
-        # No library (it comes with the extra `gpu`), or no driver: either way no NVIDIA GPU to name.
+    gpus = NvidiaGpus.open()
+    if gpus is None:
         return []
     try:
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
-        return [str(pynvml.nvmlDeviceGetName(handle)) for handle in handles]
+        return gpus.names()
     finally:
-        pynvml.nvmlShutdown()
+        gpus.close()

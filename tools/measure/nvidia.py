@@ -9,7 +9,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, TypeVar
+
+T = TypeVar("T")
 
 GPU_SERIES = ("utilisation", "memory_mib", "power_w", "pcie_mib_per_s")
 """What is reported of a reading, under these names."""
@@ -71,6 +73,11 @@ class NvidiaGpus:
     def close(self) -> None:
         _quietly(self._nvml.nvmlShutdown)
 
+    def names(self) -> list[str]:
+        """Each GPU's name; '?' for all where one of them can't tell."""
+        names = self._of_each(lambda gpu: str(self._nvml.nvmlDeviceGetName(gpu)))
+        return names if names is not None else ["?"] * len(self._gpus)
+
     def read(self) -> GpuReading:
         """Read all GPUs, what takes time (20 ms for each GPU and direction of PCIe) last."""
         nvml = self._nvml
@@ -97,10 +104,10 @@ class NvidiaGpus:
         rates = self._of_each(both_ways)
         return sum(rates) if rates else None
 
-    def _of_each(self, read: Callable[[Any], float]) -> list[float] | None:
-        """A figure of every GPU, or None where one of them can't tell: a part is no sum."""
+    def _of_each(self, read: Callable[[Any], T]) -> list[T] | None:
+        """What ``read`` tells of every GPU, or None where one can't tell: a part is no sum."""
         try:
-            return [float(read(gpu)) for gpu in self._gpus]
+            return [read(gpu) for gpu in self._gpus]
         except Exception:
             # Not supported, no permission, a GPU that was lost, a library that is too old.
             return None
