@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -351,16 +352,26 @@ class TestRounds:
         assert not rounds.complete
         assert [len(done) for done in rounds.of.values()] == [2, 2]
 
-    @pytest.mark.parametrize(("quick", "calls"), [(False, 2), (True, 1)])
-    def test_a_disturbed_round_is_repeated_once_unless_quick(
-        self, monkeypatch: pytest.MonkeyPatch, quick: bool, calls: int
+    @pytest.mark.parametrize(
+        ("flags", "repeats"),
+        [({}, 4), ({"quick": True}, 0), ({"budget_s": 1000.0}, 4), ({"budget_s": 0.5}, 0)],
+    )
+    def test_disturbed_rounds_are_repeated_where_there_is_time(
+        self, monkeypatch: pytest.MonkeyPatch, flags: dict[str, Any], repeats: int
     ) -> None:
-        results = iter([{"disturbed": True, "n": 1}, {"disturbed": True, "n": 2}])
-        monkeypatch.setattr(rounds_module, "_run_cell", lambda *_: next(results))
-        config = CompareConfig(quick=quick)
-        result = rounds_module._run_undisturbed(config, Cell(kind="loader", loader="tfdata"), [], [])
-        assert result["n"] == calls
-        assert result.get("repeated", False) is not quick
+        ran: list[str] = []
+
+        def run(config: CompareConfig, cell: Cell, *_: object) -> dict[str, Any]:
+            ran.append(cell.name)
+            time.sleep(0.05)
+            return {**_round([5]), "disturbed": True, "sampling_cost_share": 0.0}
+
+        monkeypatch.setattr(rounds_module, "_run_cell", run)
+        cells = [Cell(kind="loader", loader=name) for name in ("tfdata", "dali")]
+        rounds = rounds_module.run_rounds(CompareConfig(rounds=2, **flags), cells, [], lambda _: None)
+        kept = [each for results in rounds.of.values() for each in results]
+        assert sum(each.get("repeated", False) for each in kept) == repeats
+        assert len(ran) == len(kept) + repeats
 
 
 def test_a_sweep_changes_only_its_own_setting() -> None:

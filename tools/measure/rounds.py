@@ -79,7 +79,10 @@ def run_rounds(
                 rounds.why_stopped = why
                 break
             for cell in order_of_round(cells, number):
-                result = _run_undisturbed(config, cell, cells, paths)
+                result = _run_cell(config, cell, cells, paths)
+                spent = spent_s + time.monotonic() - began
+                if result["disturbed"] and _may_repeat(config, spent, done + 1, len(cells)):
+                    result = {**_run_cell(config, cell, cells, paths), "repeated": True}
                 rounds.of[cell].append(result)
                 rounds.sampling_cost_shares.append(result.pop("sampling_cost_share"))
                 done += 1
@@ -134,17 +137,17 @@ def is_sure(rounds: Rounds, batch_size: int) -> bool:
     return True
 
 
-def _run_undisturbed(
-    config: CompareConfig, cell: Cell, cells: Sequence[Cell], paths: Sequence[str]
-) -> dict[str, Any]:
-    """A round of a cell; once more when other processes disturbed it, and then as it is.
+def _may_repeat(config: CompareConfig, spent_s: float, done: int, cells: int) -> bool:
+    """Whether a disturbed cell is run once more; ``done`` cells took ``spent_s`` of the budget.
 
-    A quick comparison has no time for that: it only marks what was disturbed.
+    A quick comparison has no time for that. Under a budget, rounds enough for an interval come first.
     """
-    result = _run_cell(config, cell, cells, paths)
-    if result["disturbed"] and not config.quick:
-        result = {**_run_cell(config, cell, cells, paths), "repeated": True}
-    return result
+    if config.quick:
+        return False
+    if config.budget_s is None:
+        return True
+    still = max(0, LEAST_PAIRS * cells - done) + 1
+    return spent_s * (1 + still / done) <= config.budget_s
 
 
 def _run_cell(

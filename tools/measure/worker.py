@@ -38,6 +38,7 @@ def main(job_path: str, result_path: str) -> int:
     set_environment(config.xla)
     ask_for_compile_log()
     with NativeLog() as native_log:
+        _import_tensorflow()
         device = choose_device(config.device)
         set_seeds(config)
         work = {"proof": _prove, "train": _train, "loader": _loader, "ceiling": _ceiling}[job["kind"]]
@@ -53,6 +54,20 @@ def main(job_path: str, result_path: str) -> int:
     with write_beside(result_path) as file:
         file.write(json.dumps(result).encode())
     return 0
+
+
+def _import_tensorflow() -> None:
+    """Import TensorFlow without matplotlib, which Keras imports for its galleries where it is installed:
+    an eighth of the time that a process takes to start, in each round of each cell."""
+    if "matplotlib" in sys.modules:
+        return
+    # Python's own way to say that a module is not there; from here on it is again.
+    sys.modules["matplotlib"] = None  # type: ignore[assignment]
+    try:
+        import keras  # noqa: F401
+        import tensorflow  # noqa: F401
+    finally:
+        del sys.modules["matplotlib"]
 
 
 def _prove(
