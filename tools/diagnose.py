@@ -9,7 +9,8 @@ from loaders.cli import run_cli
 from tools.doctor.config import DoctorConfig
 
 DESCRIPTION = (
-    "Says what each call of a tf.data pipeline costs, whether XLA compiles its step again and again, and what "
+    "Says what each call of a tf.data pipeline costs, whether XLA compiles its step again and again, and "
+    "what "
     "each fix is worth. The pipeline is anybody's: a function that returns a tf.data.Dataset."
 )
 

@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 from tools.doctor.facts import Facts, Row
 
 ASYNCHRONOUS = ("prefetch",)
-_MAPS = ("map", "filter")
-_READERS = ("interleave", "TFRecordDataset", "parallel_interleave")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,7 +30,8 @@ class Stage:
 
 
 def stages_of(facts: Facts) -> list[Stage]:
-    """A stage for each row that was measured, in the rows' order; costs above a cache are gone once it is full."""
+    """A stage for each row that was measured, in the rows' order; costs above a cache are gone once it is
+    full."""
     rows = facts.rows
     stages: list[Stage] = []
     per_element = _elements_for_one(rows)
@@ -120,21 +119,20 @@ def threads_as_written(row: Row, facts: Facts) -> int | None:
 def threads_of(row: Row, facts: Facts) -> int | None:
     """Threads that a call really has: TensorFlow makes a stateless map parallel of its own accord."""
     written = threads_as_written(row, facts)
-    if (
+    by_tensorflow = (
         written is None
-        and row.call in _MAPS
         and row.call == "map"
+        and row.mapped is not None
+        and not row.mapped.stateful
         and optimised(facts, "map_parallelization")
-    ):
-        if row.mapped is not None and not row.mapped.stateful:
-            return max(1, min(pool_size(facts), elements_at_once(row)))
-    return written
+    )
+    return max(1, min(pool_size(facts), elements_at_once(row))) if by_tensorflow else written
 
 
 def elements_at_once(row: Row) -> int:
     """No more calls can run beside each other than a pass has elements."""
-    if row.rate is not None and row.rate.ended and row.rate.passes:
-        return max(1, row.rate.elements // row.rate.passes)
+    if row.rate is not None and row.rate.ended:
+        return max(1, row.rate.elements)
     return 1 << 30
 
 
@@ -178,7 +176,7 @@ def _feeds_files(rows: Sequence[Row], number: int) -> bool:
 
 def _without_what_is_cached(rows: Sequence[Row], stages: list[Stage]) -> list[Stage]:
     above: set[int] = set()
-    for number, row in enumerate(rows):
+    for row in rows:
         if row.call == "cache":
             frontier = list(row.inputs)
             while frontier:

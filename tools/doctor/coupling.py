@@ -81,7 +81,8 @@ def coupled(loop: Loop, *, seconds: float, tell: Tell) -> None:
     tell("running dataset and step together")
     found = loop.facts
     assert loop.held is not None
-    waits, steps, busy_s = [], [], 0.0
+    waits: list[float] = []
+    steps: list[float] = []
     reads = {site: (read.count, read.seconds) for site, read in loop.watch.reads.items()}
     events = len(loop.watch.events)
     began, cpu = time.perf_counter(), time.process_time()
@@ -93,7 +94,6 @@ def coupled(loop: Loop, *, seconds: float, tell: Tell) -> None:
         ended = time.perf_counter()
         waits.append(got - now)
         steps.append(ended - now)
-        busy_s += got - now
         if len(loop.held) < HELD:
             loop.held.append(element)
         if ended - began > 4 * seconds:
@@ -104,7 +104,7 @@ def coupled(loop: Loop, *, seconds: float, tell: Tell) -> None:
     found.steps, found.seconds = len(steps), took
     found.coupled_per_s = len(steps) / took
     found.coupled_cores = (time.process_time() - cpu) / took
-    found.wait_share = busy_s / took
+    found.wait_share = sum(waits) / took
     later = loop.watch.events[events:]
     found.compile_share = min(1.0, sum(event.seconds for event in later) / took)
     for site, read in loop.watch.reads.items():

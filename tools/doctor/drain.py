@@ -21,7 +21,8 @@ _SWITCHES = (
     "shuffle_and_repeat_fusion",
 )
 _CHUNK_S = 0.01
-"""Elements are asked for in chunks of about this time: Python's own part, 0.1 to 0.3 ms a call, is small in it."""
+"""Elements are asked for in chunks of about this time: Python's own part, 0.1 to 0.3 ms a call, is small
+in it."""
 _LONGEST_CHUNK = 4096
 _WARM_UP_SHARE = 0.25
 """Share of a pass that was cut off which is left out: buffers that filled before anything was taken."""
@@ -42,11 +43,10 @@ class Drained:
     bytes_per_element: float
     """Of its tensors; a string counts its own bytes."""
     elements: int
-    passes: int
-    """Whole passes in which they came; 0 where none ended."""
+    """Of the first pass."""
     seconds: float
     ended: bool
-    """Whether the dataset ended by itself, and the figures are those of whole passes."""
+    """Whether the dataset ended by itself."""
 
 
 def without_optimisations(dataset: Any) -> Any:
@@ -60,41 +60,44 @@ def without_optimisations(dataset: Any) -> Any:
     return dataset.with_options(options)
 
 
-def drain(dataset: Any, *, seconds: float, chunk: int = 1, passes_before: int = 0) -> Drained:
+def drain(dataset: Any, *, seconds: float, chunk: int = 1, fill_s: float = 0.0) -> Drained:
     """Take elements for about ``seconds``, ``chunk`` of them at a time (see ``chunk_of``).
 
-    A dataset that ends is taken again, until the time is over. ``passes_before`` of them come first and
-    don't count: they fill a cache.
+    A dataset that ends soon is repeated until the time is over. The first ``fill_s`` seconds, or the first
+    pass, don't count: they fill a cache.
     Errors: ValueError for a dataset without an element; whatever it raises.
     """
-    # Sharding by n hands every n-th element to Python and drops the others in C++. The numbers in front
-    # keep batch, repeat and readers from skipping what they should make.
-    chunks = dataset.enumerate().shard(chunk, chunk - 1) if chunk > 1 else dataset.enumerate()
-    for _ in range(passes_before):
-        if _drain_once(chunks, 30 * seconds).elements == 0:
-            break
-    passes = [_drain_once(chunks, seconds)]
-    while passes[-1].ended and passes[-1].elements and sum(each.seconds for each in passes) < seconds:
-        passes.append(_drain_once(chunks, seconds))
-    if not passes[0].elements:
+    chunks = _chunks(dataset, chunk)
+    if fill_s:
+        _drain_once(chunks, fill_s)
+    first = _drain_once(chunks, seconds)
+    if not first.elements:
         if chunk > 1:
+            # Fewer elements than a chunk has.
             return drain(dataset, seconds=seconds)
         raise ValueError("it gives no element")
-    whole = [each for each in passes if each.ended] or passes
-    elements = sum(each.elements for each in whole)
-    took = sum(each.seconds for each in whole)
-    cpu_s = sum(each.cpu_s for each in whole)
+    rate, elements = first, first.elements
+    if first.ended and first.seconds < seconds / 2:
+        elements = int(dataset.reduce(0, lambda count, *_: count + 1))
+        # So short that making iterators is much of it: again and again, by TensorFlow itself.
+        rate = _drain_once(_chunks(dataset.repeat(), max(chunk, chunk_of(first.per_s))), seconds)
     return Drained(
-        per_s=elements / took,
-        cpu_s_per_element=cpu_s / elements,
-        cores=cpu_s / took,
-        first_s=passes[0].first_s,
-        bytes_per_element=passes[0].bytes_per_element,
+        per_s=rate.per_s,
+        cpu_s_per_element=rate.cpu_s / rate.elements,
+        cores=rate.cpu_s / rate.seconds,
+        first_s=first.first_s,
+        bytes_per_element=first.bytes_per_element,
         elements=elements,
-        passes=sum(each.ended for each in whole),
-        seconds=took,
-        ended=whole[0].ended,
+        seconds=rate.seconds,
+        ended=first.ended,
     )
+
+
+def _chunks(dataset: Any, chunk: int) -> Any:
+    """(number, element) of every ``chunk``-th element, the others dropped in C++."""
+    # The numbers in front keep batch, repeat and readers from skipping what they should make.
+    numbered = dataset.enumerate()
+    return numbered.shard(chunk, chunk - 1) if chunk > 1 else numbered
 
 
 def chunk_of(per_s: float) -> int:
@@ -116,6 +119,10 @@ class _Pass:
     first_s: float
     bytes_per_element: float
     ended: bool
+
+    @property
+    def per_s(self) -> float:
+        return self.elements / self.seconds
 
 
 def _drain_once(chunks: Any, seconds: float) -> _Pass:

@@ -78,9 +78,9 @@ class Rate:
     bytes: float
     """Bytes of one element."""
     elements: int
-    passes: int
-    """Whole passes in which they came; 0 where none ended."""
+    """Of the first pass, as far as it went."""
     ended: bool
+    """Whether that pass came to its end."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -244,7 +244,7 @@ def from_json(kind: Any, value: Any) -> Any:
         return from_json(next(each for each in arguments if each is not type(None)), value)
     if origin is list:
         return [from_json(arguments[0], each) for each in value]
-    if dataclasses.is_dataclass(kind):
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         hints = typing.get_type_hints(kind)
         return kind(**{name: from_json(hints[name], value[name]) for name in hints if name in value})
     return value

@@ -1,4 +1,5 @@
-"""What the functions consist of that a pipeline maps over its elements, and which of their ops cost the time."""
+"""What the functions consist of that a pipeline maps over its elements, and which of their ops cost the
+time."""
 
 from __future__ import annotations
 
@@ -139,9 +140,10 @@ def time_ops(function: Any, element: Any, *, seconds: float = 0.5) -> list[OpTim
 
     flat = tf.nest.flatten(element, expand_composites=True)
     concrete = function.function
-    captured = list(concrete.captured_inputs)
-    call = concrete._inference_function if hasattr(concrete, "_inference_function") else None
-    run = (lambda: call(*flat, *captured)) if call is not None else (lambda: concrete(*element))
+
+    def run() -> None:
+        concrete._inference_function.call_flat(*flat, *concrete.captured_inputs)
+
     run()
     with tempfile.TemporaryDirectory(prefix="feedline-profile-") as folder:
         options = tf.profiler.experimental.ProfilerOptions(host_tracer_level=2, python_tracer_level=0)

@@ -49,8 +49,10 @@ def dataset(job: Job, reporter: Reporter, log: NativeLog) -> None:
         reporter.found(features=ladder.record_features(make_dataset, rows))
         reporter.tell("timing the whole pipeline as it runs")
         per_s = rows[-1].rate.per_s if rows[-1].rate else 1.0
-        cached = any(row.call == "cache" for row in rows)
-        real = ladder.measure_real(make_dataset, seconds=2 * seconds, per_s=per_s, cached=cached)
+        fill_s = max(
+            (ladder.fill_time_s(rows, n) for n, row in enumerate(rows) if row.call == "cache"), default=0.0
+        )
+        real = ladder.measure_real(make_dataset, seconds=2 * seconds, per_s=per_s, fill_s=fill_s)
         reporter.found(real=real)
         reporter.tell("reading TensorFlow's own model")
         ladder.read_own_model(make_dataset, rows, seconds=seconds)
@@ -96,7 +98,8 @@ def step(job: Job, reporter: Reporter, log: NativeLog) -> None:
 
 
 def rate(job: Job, reporter: Reporter, log: NativeLog) -> None:
-    """One figure: elements a second of the pipeline, with the step where there is one, and with a fix applied."""
+    """One figure: elements a second of the pipeline, with the step where there is one, and with a fix
+    applied."""
     changes = [Change(**each) for each in job["changes"]]
     jit = next((each.value for each in changes if each.kind == "jit"), None)
     watch = Watch(jit=jit, compiled=lambda: (len(log.compiles), log.compile_s))
@@ -112,7 +115,7 @@ def rate(job: Job, reporter: Reporter, log: NativeLog) -> None:
         if not (job["step"] or job["fit"]):
             reporter.tell("timing the pipeline")
             per_s = job["per_s"]
-            measured = ladder.measure_real(changed, seconds=job["seconds"], per_s=per_s, cached=job["cached"])
+            measured = ladder.measure_real(changed, seconds=job["seconds"], per_s=per_s, fill_s=job["fill_s"])
             reporter.found(rate=measured.per_s)
             return
         found = facts.StepFacts()
@@ -135,8 +138,9 @@ def _step(job: Job) -> Callable[..., Any]:
     if job["fit"]:
         from tools.doctor.keras_fit import fit_step
 
-        return fit_step(load(job["fit"], "--fit")())
-    return load(job["step"], "--step")  # type: ignore[no-any-return]
+        return fit_step(load(job["fit"], "--fit")(), jit=job.get("jit"))
+    user_step: Callable[..., Any] = load(job["step"], "--step")
+    return user_step
 
 
 def _located(make_dataset: Callable[[], Any], rows: list[facts.Row], error: Exception) -> Exception:

@@ -5,10 +5,13 @@ Runs in the measuring process, which says what it does through ``tell``.
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
+
+import psutil
 
 from tools.doctor import facts
 from tools.doctor.chain import Call, build, calls_of
@@ -32,12 +35,15 @@ MakeDataset = Callable[[], Any]
 SOURCE_PER_S = 20_000.0
 """Elements a second that a source is assumed to give before it was measured."""
 _FIXED = ("from_tensor_slices", "from_tensors", "range", "list_files", "from_tensor")
-_COLD_SHARE = 4
-"""A cache is filled for so many times the time of a measurement, at most."""
+_LONGEST_FILL_S = 6.0
+"""A cache that takes longer to fill is measured while it fills."""
+_FILL_MEMORY_SHARE = 0.1
+"""Of the machine's memory: a larger cache is not filled."""
 
 
 def inspect(make_dataset: MakeDataset) -> list[facts.Row]:
-    """The calls of a pipeline, without measuring anything. Errors: TypeError; whatever ``make_dataset`` raises."""
+    """The calls of a pipeline, without measuring anything. Errors: TypeError; whatever ``make_dataset``
+    raises."""
     _, calls = build(make_dataset)
     return [row_of(call, calls) for call in calls]
 
@@ -64,13 +70,14 @@ def measure_rows(
     Errors: whatever the pipeline raises, with ``tell`` having said of which call.
     """
     records_per_s = SOURCE_PER_S
-    cached = False
+    fill_s = 0.0
     for number, row in enumerate(rows):
         tell(f"timing .{row.call} at {where(row.place)}")
         whole, calls = build(make_dataset)
         # What is set at the end of the chain holds for all of it.
         dataset = without_optimisations(calls[number].dataset.with_options(whole.options()))
-        cached = cached or row.call == "cache"
+        if row.call == "cache":
+            fill_s = fill_time_s(rows, number)
         guess = records_per_s / (row.records or 1.0)
         if row.mapped is not None or row.call in (
             "interleave",
@@ -80,16 +87,36 @@ def measure_rows(
             "DALIDataset",
         ):
             guess = min(guess, probe(dataset)) if row.call != "interleave" else probe(dataset)
-        drained = drain(dataset, seconds=seconds, chunk=chunk_of(guess), passes_before=1 if cached else 0)
+        drained = drain(dataset, seconds=seconds, chunk=chunk_of(guess), fill_s=fill_s)
         row.rate = rate_of(drained)
         records_per_s = drained.per_s * (row.records or 1.0)
+        del whole, calls, dataset
+        # Datasets and the frames that made them hold each other: caches and buffers would stay.
+        gc.collect()
         yield number
 
 
-def measure_real(make_dataset: MakeDataset, *, seconds: float, per_s: float, cached: bool) -> facts.Rate:
+def fill_time_s(rows: list[facts.Row], number: int) -> float:
+    """Seconds in which the cache of a row can be filled; 0 where it would take too long, or too much
+    memory."""
+    rate = rows[rows[number].inputs[0]].rate
+    if rate is None:
+        return 0.0
+    elements = rows[rows[number].inputs[0]].cardinality
+    if rate.ended:
+        elements = rate.elements
+    if elements is None:
+        return _LONGEST_FILL_S / 2
+    if elements < 0 or elements * rate.bytes > _FILL_MEMORY_SHARE * psutil.virtual_memory().total:
+        return 0.0
+    needed_s = elements / rate.per_s
+    return 1.5 * needed_s + 0.5 if needed_s < _LONGEST_FILL_S else 0.0
+
+
+def measure_real(make_dataset: MakeDataset, *, seconds: float, per_s: float, fill_s: float) -> facts.Rate:
     """The whole pipeline as the user runs it: TensorFlow may optimise as it does by default."""
     dataset, _ = build(make_dataset)
-    return rate_of(drain(dataset, seconds=seconds, chunk=chunk_of(per_s), passes_before=1 if cached else 0))
+    return rate_of(drain(dataset, seconds=seconds, chunk=chunk_of(per_s), fill_s=fill_s))
 
 
 def read_own_model(make_dataset: MakeDataset, rows: list[facts.Row], *, seconds: float) -> None:
@@ -185,7 +212,6 @@ def rate_of(drained: Drained) -> facts.Rate:
         first_s=drained.first_s,
         bytes=drained.bytes_per_element,
         elements=drained.elements,
-        passes=drained.passes,
         ended=drained.ended,
     )
 

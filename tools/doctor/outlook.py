@@ -61,6 +61,18 @@ class Outlook:
         )
         return then / now
 
+    def _coupled(self, loader_per_s: float, loader_cpu_s: float, overlap: bool) -> float:
+        step = self.facts.step
+        assert step is not None
+        return capacity.coupled(
+            loader_per_s,
+            step.step_per_s,
+            overlap=overlap,
+            loader_cpu_s=loader_cpu_s,
+            step_cpu_s=step.step_cores / step.step_per_s,
+            cores=float(self.facts.cores),
+        )
+
     @property
     def overlaps(self) -> bool:
         """Whether the dataset works while the step does."""

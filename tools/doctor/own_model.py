@@ -32,14 +32,13 @@ _NODES = {
 
 
 def own_models(dataset: Any, rows: list[facts.Row], *, seconds: float) -> dict[int, facts.OwnModel]:
-    """The model's figures by row, after ``dataset`` was taken for ``seconds``; empty where there is no model."""
+    """The model's figures by row, after ``dataset`` was taken for ``seconds``; empty where there is no
+    model."""
     import tensorflow as tf
 
     iterator = iter(dataset)
     until = time.perf_counter() + seconds
-    taken = 0
     for _ in iterator:
-        taken += 1
         if time.perf_counter() > until:
             break
     try:

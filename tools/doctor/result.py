@@ -97,17 +97,27 @@ def ladder_of(facts: Facts) -> list[dict[str, Any]]:
                 "per_s_if_free": free if free is not None and free != float("inf") else None,
                 "ops": [dataclasses.asdict(each) for each in row.mapped.costs] if row.mapped else [],
                 "inner": [
-                    {"call": each.call, "file": each.place.file, "line": each.place.line,
-                     "per_s": each.rate.per_s if each.rate else None}
+                    {
+                        "call": each.call,
+                        "file": each.place.file,
+                        "line": each.place.line,
+                        "per_s": each.rate.per_s if each.rate else None,
+                    }
                     for each in row.inner
                 ],
             }
-        )  # fmt: skip
+        )
     return ladder
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
     told = dataclasses.asdict(finding)
     place = told.pop("place")
-    return {"kind": told.pop("kind"), "severity": told.pop("severity"), "file": place["file"], "line": place["line"],
-            "code": place["code"], **told}  # fmt: skip
+    return {
+        "kind": told.pop("kind"),
+        "severity": told.pop("severity"),
+        "file": place["file"],
+        "line": place["line"],
+        "code": place["code"],
+        **told,
+    }

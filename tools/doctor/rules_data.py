@@ -37,8 +37,10 @@ def shuffle_after_batch(facts: Facts, outlook: Outlook) -> Iterator[Finding]:
             kind="shuffle-after-batch",
             severity="warning",
             place=row.place,
-            message=f"this shuffle stands behind the batch: it moves batches of {size}, and the records in one "
-            f"stay those that lie side by side in the files. It holds {row.arguments.get('buffer_size', '?')} whole "
+            message=f"this shuffle stands behind the batch: it moves batches of {size}, and the records in "
+            "one "
+            "stay those that lie side by side in the files. It holds "
+            f"{row.arguments.get('buffer_size', '?')} whole "
             "batches for that.",
             fix=f".shuffle({max(1000, 16 * size)}).batch({size}, ...)  # records are shuffled, then batched",
             measure="variety",
@@ -47,13 +49,19 @@ def shuffle_after_batch(facts: Facts, outlook: Outlook) -> Iterator[Finding]:
             changes=(
                 [
                     {"kind": "drop", "call": "shuffle", "file": row.place.file, "line": row.place.line},
-                    {"kind": "before", "call": batch.call, "file": batch.place.file, "line": batch.place.line,
-                     "name": "shuffle", "value": max(1000, 16 * size)},
+                    {
+                        "kind": "before",
+                        "call": batch.call,
+                        "file": batch.place.file,
+                        "line": batch.place.line,
+                        "name": "shuffle",
+                        "value": max(1000, 16 * size),
+                    },
                 ]
                 if batch is not None
                 else []
             ),
-        )  # fmt: skip
+        )
 
 
 def shuffle_memory(facts: Facts, outlook: Outlook) -> Iterator[Finding]:
@@ -74,7 +82,8 @@ def shuffle_memory(facts: Facts, outlook: Outlook) -> Iterator[Finding]:
                 kind="shuffle-decoded",
                 severity="warning",
                 place=row.place,
-                message=f"this shuffle holds {held_mib:.4g} MiB of decoded elements; in front of .{decoding.call} at "
+                message=f"this shuffle holds {held_mib:.4g} MiB of decoded elements; in front of "
+                f".{decoding.call} at "
                 f"line {decoding.place.line} the same elements are {small_mib:.3g} MiB.",
                 fix=f"# shuffle before .{decoding.call} at line {decoding.place.line}",
                 measure="memory",
@@ -88,15 +97,24 @@ def shuffle_memory(facts: Facts, outlook: Outlook) -> Iterator[Finding]:
                 severity="warning",
                 place=row.place,
                 message=f"this shuffle's buffer of {row.arguments.get('buffer_size')} elements of "
-                f"{row.rate.bytes / 1024:.4g} KiB holds {held_mib:.4g} MiB ({held_mib / facts.memory_mib:.0%} of the "
+                f"{row.rate.bytes / 1024:.4g} KiB holds {held_mib:.4g} MiB "
+                f"({held_mib / facts.memory_mib:.0%} of the "
                 "machine's memory).",
                 fix=f".shuffle({fits})  # and shuffle the files' names, which costs nothing",
                 measure="memory",
                 predicted_gain=[held_mib, fits * row.rate.bytes / 2**20],
                 sure="modelled",
-                changes=[{"kind": "argument", "call": "shuffle", "file": row.place.file, "line": row.place.line,
-                          "name": "buffer_size", "value": fits}],
-            )  # fmt: skip
+                changes=[
+                    {
+                        "kind": "argument",
+                        "call": "shuffle",
+                        "file": row.place.file,
+                        "line": row.place.line,
+                        "name": "buffer_size",
+                        "value": fits,
+                    }
+                ],
+            )
 
 
 def caches(facts: Facts, outlook: Outlook) -> Iterator[Finding]:
@@ -112,7 +130,8 @@ def caches(facts: Facts, outlook: Outlook) -> Iterator[Finding]:
                 kind="cache-after-random",
                 severity="warning",
                 place=row.place,
-                message=f"this cache keeps what the random function of .{random.call} at line {random.place.line} made "
+                message=f"this cache keeps what the random function of .{random.call} at line "
+                f"{random.place.line} made "
                 "in the first epoch: every later epoch sees the same variant of each element.",
                 fix=f"# put .cache() before the .{random.call} at line {random.place.line}",
                 measure="variety",
@@ -126,7 +145,8 @@ def caches(facts: Facts, outlook: Outlook) -> Iterator[Finding]:
                 kind="cache-unfinished",
                 severity="warning",
                 place=row.place,
-                message=f"the .{cut.call} at line {cut.place.line} takes a part of what this cache is filled with, so "
+                message=f"the .{cut.call} at line {cut.place.line} takes a part of what this cache is "
+                "filled with, so "
                 "that it never sees the end and is thrown away: each epoch does all the work again."
                 + (f" Its file {os.path.basename(name)} stays unfinished." if name else ""),
                 fix=f"# put .cache({name and '...'}) behind the .{cut.call}",
@@ -139,7 +159,8 @@ def caches(facts: Facts, outlook: Outlook) -> Iterator[Finding]:
                 kind="cache-unfinished",
                 severity="warning",
                 place=row.place,
-                message=f"{name}.lockfile is there, but no finished cache: a run that filled it was cut off, and "
+                message=f"{name}.lockfile is there, but no finished cache: a run that filled it was cut "
+                "off, and "
                 "others can't use or fill it.",
                 fix=f"rm {name}*  # then let one whole epoch run",
                 predicted_gain=1.0,
@@ -163,7 +184,8 @@ def caches(facts: Facts, outlook: Outlook) -> Iterator[Finding]:
                 kind="cache-too-large",
                 severity="error" if size_mib > facts.memory_mib else "warning",
                 place=row.place,
-                message=f"this cache will hold {size_mib:.4g} MiB; the machine has {facts.memory_mib:.4g} MiB.",
+                message=f"this cache will hold {size_mib:.4g} MiB; the machine has {facts.memory_mib:.4g} "
+                "MiB.",
                 fix=f"# put .cache() before .{decoding.call} at line {decoding.place.line}"
                 if decoding is not None
                 else "# cache to a file: .cache('/path/to/file')",
@@ -195,7 +217,8 @@ def repeat_before_shuffle(facts: Facts, outlook: Outlook) -> Iterator[Finding]:
             kind="repeat-before-shuffle",
             severity="warning",
             place=row.place,
-            message=f"repeat stands before this shuffle, whose buffer of {buffer} holds {share:.0%} of an epoch of "
+            message=f"repeat stands before this shuffle, whose buffer of {buffer} holds {share:.0%} of an "
+            "epoch of "
             f"{epoch:.0f}: epochs mix, some records come again before others have come once.",
             fix=f".shuffle({buffer}).repeat()",
             measure="order",
@@ -203,10 +226,16 @@ def repeat_before_shuffle(facts: Facts, outlook: Outlook) -> Iterator[Finding]:
             sure="read",
             changes=[
                 {"kind": "drop", "call": "repeat", "file": repeat.place.file, "line": repeat.place.line},
-                {"kind": "insert", "call": "shuffle", "file": row.place.file, "line": row.place.line, "name": "repeat",
-                 "value": None},
+                {
+                    "kind": "insert",
+                    "call": "shuffle",
+                    "file": row.place.file,
+                    "line": row.place.line,
+                    "name": "repeat",
+                    "value": None,
+                },
             ],
-        )  # fmt: skip
+        )
 
 
 def unused_bytes(facts: Facts, outlook: Outlook) -> Iterator[Finding]:
@@ -235,8 +264,12 @@ def unused_bytes(facts: Facts, outlook: Outlook) -> Iterator[Finding]:
                 stages, each, cpu_s=stage.cpu_s * used / total, wall_s=stage.wall_s * used / total
             )
         parse = outlook.stage(number)
-        stages = capacity.changed(stages, number, cpu_s=parse.cpu_s * _parse_share(row, used / total),
-                                  wall_s=parse.wall_s * _parse_share(row, used / total))  # fmt: skip
+        stages = capacity.changed(
+            stages,
+            number,
+            cpu_s=parse.cpu_s * _parse_share(row, used / total),
+            wall_s=parse.wall_s * _parse_share(row, used / total),
+        )
         gain = outlook.gain(stages)
         if gain < WARNING_GAIN:
             continue
@@ -286,8 +319,8 @@ def _epoch_elements(facts: Facts, number: int) -> float | None:
     row = facts.rows[number]
     if row.cardinality is not None and row.cardinality >= 0:
         return float(row.cardinality)
-    if row.rate is not None and row.rate.ended and row.rate.passes:
-        return row.rate.elements / row.rate.passes
+    if row.rate is not None and row.rate.ended:
+        return float(row.rate.elements)
     if (
         facts.files
         and row.rate is not None
@@ -361,7 +394,8 @@ def _locked(name: str) -> bool:
 
 
 def _feeds(facts: Facts, row: Row, call: str, below: int) -> bool:
-    """Whether an interleave stands between ``row`` and row ``below``: then files are repeated, not records."""
+    """Whether an interleave stands between ``row`` and row ``below``: then files are repeated, not
+    records."""
     at = facts.rows.index(row)
     return any(
         each.call in (call, "flat_map") and _reads(facts, number, at) and _reads(facts, below, number)
@@ -370,7 +404,8 @@ def _feeds(facts: Facts, row: Row, call: str, below: int) -> bool:
 
 
 def _distinct(epoch: float, buffer: int) -> float:
-    """Share of an epoch's records among its first elements, when a buffer runs over its end (a simulation)."""
+    """Share of an epoch's records among its first elements, when a buffer runs over its end (a
+    simulation)."""
     import numpy as np
 
     total = int(min(epoch, 20_000))
@@ -395,7 +430,8 @@ def _numbers_above(facts: Facts, number: int) -> list[int]:
 
 
 def _parse_share(row: Row, used: float) -> float:
-    """Of a parsing function's time that stays when records hold only what is used: parsing runs over all bytes."""
+    """Of a parsing function's time that stays when records hold only what is used: parsing runs over all
+    bytes."""
     assert row.mapped is not None
     parsing = sum(each.share for each in row.mapped.costs if each.type.startswith("Parse"))
     return 1.0 - parsing * (1.0 - used)

@@ -1,4 +1,5 @@
-"""Faults of the pipeline that cost time: work on one thread, work in Python, reads that can't run beside each other."""
+"""Faults of the pipeline that cost time: work on one thread, work in Python, reads that can't run beside
+each other."""
 
 from __future__ import annotations
 
@@ -85,12 +86,13 @@ def serial_interleave(facts: Facts, outlook: Outlook) -> Iterator[Finding]:
         if gain < WARNING_GAIN:
             continue
         inner = _dear_inner_map(row)
-        if inner is not None and not (row.arguments.get("cycle_length") == 1):
+        if inner is not None and row.arguments.get("cycle_length") != 1:
             yield Finding(
                 kind="serial-map",
                 severity=severity_of(gain),
                 place=inner.place,
-                message=f"this map inside .{row.call} runs on one core: TensorFlow parallelises a map of its own "
+                message=f"this map inside .{row.call} runs on one core: TensorFlow parallelises a map of "
+                "its own "
                 f"accord only outside. {_cost(outlook, number)}{_dearest(inner.mapped)}",
                 fix=".map(..., num_parallel_calls=tf.data.AUTOTUNE)",
                 predicted_gain=gain,
@@ -130,7 +132,8 @@ def reading(facts: Facts, outlook: Outlook) -> Iterator[Finding]:
             continue
         assert row.rate is not None
         what = (
-            f"the thread that reads these files waits for the disk {1 - stage.cpu_s / stage.wall_s:.0%} of its time"
+            f"the thread that reads these files waits for the disk {1 - stage.cpu_s / stage.wall_s:.0%} of "
+            "its time"
             if waits
             else f"one thread decompresses all files ({compressed})"
         )
@@ -160,9 +163,11 @@ def python_function(facts: Facts, outlook: Outlook) -> Iterator[Finding]:
                 kind="py-function",
                 severity=severity_of(gain),
                 place=row.place,
-                message="this map calls Python, whose lock lets one thread run at a time, however many calls are "
+                message="this map calls Python, whose lock lets one thread run at a time, however many "
+                "calls are "
                 f"parallel. {_cost(outlook, number)} The gain is what it would be worth if it were free.",
-                fix="# write the function with TensorFlow's ops, or do this work once, when the shards are written",
+                fix="# write the function with TensorFlow's ops, or do this work once, when the shards "
+                "are written",
                 predicted_gain=gain,
                 sure="modelled",
                 limit_after=outlook.limit_after(stages),
@@ -187,9 +192,17 @@ def no_prefetch(facts: Facts, outlook: Outlook) -> Iterator[Finding]:
         fix=f"{last.place.code.strip()}  # with .prefetch(tf.data.AUTOTUNE) at the end",
         predicted_gain=gain,
         sure="modelled",
-        changes=[{"kind": "insert", "call": last.call, "file": last.place.file, "line": last.place.line,
-                  "name": "prefetch", "value": 2}],
-    )  # fmt: skip
+        changes=[
+            {
+                "kind": "insert",
+                "call": last.call,
+                "file": last.place.file,
+                "line": last.place.line,
+                "name": "prefetch",
+                "value": 2,
+            }
+        ],
+    )
 
 
 def few_threads(facts: Facts, outlook: Outlook) -> Iterator[Finding]:
@@ -206,16 +219,26 @@ def few_threads(facts: Facts, outlook: Outlook) -> Iterator[Finding]:
                 kind="private-threadpool",
                 severity=severity_of(gain),
                 place=place,
-                message=f"the pipeline runs in a pool of {pool} of its own: {facts.cores} cores are there, and it "
+                message=f"the pipeline runs in a pool of {pool} of its own: {facts.cores} cores are there, "
+                "and it "
                 f"kept {facts.real.cores if facts.real else 0:.2f} of them busy.",
                 fix=f"options.threading.private_threadpool_size = 0  # or {facts.cores}",
                 predicted_gain=gain,
                 sure="modelled",
-                changes=[{"kind": "option", "call": "with_options", "file": place.file, "line": place.line,
-                          "name": "threading.private_threadpool_size", "value": facts.cores}],
+                changes=[
+                    {
+                        "kind": "option",
+                        "call": "with_options",
+                        "file": place.file,
+                        "line": place.line,
+                        "name": "threading.private_threadpool_size",
+                        "value": facts.cores,
+                    }
+                ],
                 limit_after=outlook.limit_after(wide, facts.cores),
-            )  # fmt: skip
+            )
     for number, row in _measured(facts, "DALIDataset"):
+        yield from _shallow_queue(facts, outlook, row)
         threads = int(row.arguments.get("num_threads", 1))
         if threads < facts.cores:
             gain = outlook.gain(capacity.changed(outlook.stages, number, threads=facts.cores))
@@ -231,6 +254,27 @@ def few_threads(facts: Facts, outlook: Outlook) -> Iterator[Finding]:
                     sure="modelled",
                     changes=[],
                 )
+
+
+def _shallow_queue(facts: Facts, outlook: Outlook, row: Row) -> Iterator[Finding]:
+    """A DALI pipeline that may not work ahead of an uneven step."""
+    depth, step = row.arguments.get("prefetch_queue_depth"), facts.step
+    if depth != 1 or step is None or not step.coupled_per_s:
+        return
+    steady_per_s = step.coupled_per_s / max(0.05, 1 - step.compile_share)
+    gain = min(step.loader_per_s, step.step_per_s) / steady_per_s
+    if gain >= WARNING_GAIN:
+        yield Finding(
+            kind="dali-prefetch",
+            severity=severity_of(gain),
+            place=row.place,
+            message="prefetch_queue_depth=1 lets DALI prepare one batch and wait: alone it gives "
+            f"{step.loader_per_s:.4g} batches a second, the step takes {step.step_per_s:.4g}, together they do "
+            f"{steady_per_s:.4g}.",
+            fix="DALIDataset(..., prefetch_queue_depth=4)",
+            predicted_gain=gain,
+            sure="measured",
+        )
 
 
 def shards(facts: Facts, outlook: Outlook) -> Iterator[Finding]:
@@ -252,8 +296,10 @@ def shards(facts: Facts, outlook: Outlook) -> Iterator[Finding]:
                         kind="tiny-shards",
                         severity=severity_of(gain),
                         place=row.place,
-                        message=f"{len(facts.files)} files of {statistics.mean(facts.files) / 1024:.3g} KiB with "
-                        f"about {per_file:.1f} records each: opening files takes the time, {1e6 * file_s:.0f} us "
+                        message=f"{len(facts.files)} files of {statistics.mean(facts.files) / 1024:.3g} "
+                        "KiB with "
+                        f"about {per_file:.1f} records each: opening files takes the time, "
+                        f"{1e6 * file_s:.0f} us "
                         f"each. {_cost(outlook, number)}",
                         fix="# write fewer shards, of 100 MB or so",
                         predicted_gain=gain,
@@ -263,7 +309,10 @@ def shards(facts: Facts, outlook: Outlook) -> Iterator[Finding]:
                 continue
         largest, total = max(facts.files), sum(facts.files)
         threads = capacity.threads_of(row, facts) or 1
-        if row.call == "interleave" and threads > 1 and largest > UNEVEN * total / len(facts.files):
+        ordered = row.arguments.get("deterministic") == "true"
+        if ordered and row.call == "interleave" and threads > 1:
+            yield from _waits_for_order(facts, outlook, number)
+        elif row.call == "interleave" and threads > 1 and largest > UNEVEN * total / len(facts.files):
             # Its thread goes on alone when the others are through.
             even = total / min(threads, facts.cores)
             ratio = largest / even
@@ -276,13 +325,37 @@ def shards(facts: Facts, outlook: Outlook) -> Iterator[Finding]:
                     kind="uneven-shards",
                     severity=severity_of(gain),
                     place=row.place,
-                    message=f"one of the {len(facts.files)} files holds {largest / total:.0%} of all bytes: one "
+                    message=f"one of the {len(facts.files)} files holds {largest / total:.0%} of all "
+                    "bytes: one "
                     "thread reads it to its end while the others have nothing left to do. "
                     + _cost(outlook, number),
                     fix="# write shards of equal size",
                     predicted_gain=gain,
                     sure="modelled",
                 )
+
+
+def _waits_for_order(facts: Facts, outlook: Outlook, number: int) -> Iterator[Finding]:
+    """An ordered interleave in which one input is slower than the others: all wait for their turn behind it."""
+    row, stage = facts.rows[number], outlook.stage(number)
+    cycle = int(row.arguments.get("cycle_length", 1))
+    cycle = min(len(facts.files), cycle if cycle > 0 else facts.cores)
+    heavy = max(facts.files) / statistics.median(facts.files)
+    threads = min(capacity.threads_of(row, facts) or 1, cycle)
+    # In each round of the cycle one element of every input is due; the slowest takes its time alone.
+    gain = outlook.run_gain(max(1.0, min(heavy, float(cycle)) * threads / (cycle - 1 + heavy)))
+    if gain >= WARNING_GAIN and stage.cpu_s > 0.3 * outlook.cpu_s:
+        yield Finding(
+            kind="deterministic-order",
+            severity=severity_of(gain),
+            place=row.place,
+            message=f"deterministic=True: each input waits for its turn, and one of the {len(facts.files)} files is "
+            f"{heavy:.1f} times as heavy as the others. " + _cost(outlook, number),
+            fix=".interleave(..., deterministic=False)  # where the order of records does not matter",
+            predicted_gain=gain,
+            sure="modelled",
+            changes=[_argument(row, "deterministic", False)],
+        )
 
 
 def map_before_batch(facts: Facts, outlook: Outlook) -> Iterator[Finding]:
@@ -317,19 +390,37 @@ def map_before_batch(facts: Facts, outlook: Outlook) -> Iterator[Finding]:
                 kind="map-before-batch",
                 severity=severity_of(gain),
                 place=above.place,
-                message=f"this function takes {1e6 * each_s:.0f} us an element, most of it for being called: behind "
+                message=f"this function takes {1e6 * each_s:.0f} us an element, most of it for being "
+                "called: behind "
                 f"the batch it would be called once for {size}.",
                 fix=".batch(...).map(...)  # with a function that takes whole batches",
                 predicted_gain=gain,
                 sure="modelled",
-                changes=[{"kind": "behind", "call": "map", "file": above.place.file, "line": above.place.line,
-                          "name": "batch", "value": [row.place.file, row.place.line]}],
+                changes=[
+                    {
+                        "kind": "behind",
+                        "call": "map",
+                        "file": above.place.file,
+                        "line": above.place.line,
+                        "name": "batch",
+                        "value": [row.place.file, row.place.line],
+                    }
+                ],
                 limit_after=outlook.limit_after(stages),
-            )  # fmt: skip
+            )
 
 
-RULES = (serial_map, serial_loop, serial_interleave, reading, python_function, no_prefetch, few_threads, shards,
-         map_before_batch)  # fmt: skip
+RULES = (
+    serial_map,
+    serial_loop,
+    serial_interleave,
+    reading,
+    python_function,
+    no_prefetch,
+    few_threads,
+    shards,
+    map_before_batch,
+)
 
 
 def _measured(facts: Facts, *calls: str) -> Iterator[tuple[int, Row]]:
@@ -380,9 +471,15 @@ def _dear_inner_map(row: Row) -> Row | None:
     return dearest if dearest.arguments.get("num_parallel_calls") in (None, 1) else None
 
 
-def _argument(row: Row, name: str, value: int) -> dict[str, object]:
-    return {"kind": "argument", "call": row.call, "file": row.place.file, "line": row.place.line, "name": name,
-            "value": value}  # fmt: skip
+def _argument(row: Row, name: str, value: object) -> dict[str, object]:
+    return {
+        "kind": "argument",
+        "call": row.call,
+        "file": row.place.file,
+        "line": row.place.line,
+        "name": name,
+        "value": value,
+    }
 
 
 def _records_per_file(facts: Facts, row: Row) -> float | None:

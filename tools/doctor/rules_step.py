@@ -1,4 +1,5 @@
-"""Faults of the step: functions traced and compiled again and again, reads by the host, a profiler left on."""
+"""Faults of the step: functions traced and compiled again and again, reads by the host, a profiler left
+on."""
 
 from __future__ import annotations
 
@@ -47,13 +48,15 @@ def again(facts: Facts, outlook: Outlook) -> Iterator[Finding]:
         severity = severity_of(gain) if share >= RARE_SHARE else "note"
         where = ""
         if cause.from_row is not None:
-            where = f" It comes so from the dataset: .{cause.from_row.call} gives {', '.join(cause.from_row.element)}."
+            where = f" It comes so from the dataset: .{cause.from_row.call} gives "
+            f"{', '.join(cause.from_row.element)}."
         yield Finding(
             kind="recompiles" if cause.compiled else "retraces",
             severity="warning" if severity == "note" and count > 1 else severity,
             place=cause.place,
             message=f"{cause.function} was {what} {count} more time{'s' if count > 1 else ''} in "
-            f"{len(step.step_s) + 6} steps, {cause.seconds:.3g} s or {share:.0%} of the time: {cause.argument} "
+            f"{len(step.step_s) + 6} steps, {cause.seconds:.3g} s or {share:.0%} of the time: "
+            f"{cause.argument} "
             f"changed ({values}).{where}",
             fix=_fix(cause),
             predicted_gain=gain,
@@ -156,7 +159,8 @@ def host_reads(facts: Facts, outlook: Outlook) -> Iterator[Finding]:
             kind="host-round-trip",
             severity=severity_of(gain),
             place=read.place,
-            message=f"this line reads tensors' values {read.per_step:.3g} times a step: each time the host waits for "
+            message=f"this line reads tensors' values {read.per_step:.3g} times a step: each time the host "
+            "waits for "
             f"the device, and the step is cut into {len(step.functions)} calls.",
             fix="# compute it inside one tf.function, and read values every hundred steps",
             predicted_gain=gain,
@@ -176,7 +180,8 @@ def profiler(facts: Facts, outlook: Outlook) -> Iterator[Finding]:
             kind="profiler-on",
             severity="warning",
             place=step.profiler,
-            message="a profiler was started here and still runs at the end: it slows each step and fills memory.",
+            message="a profiler was started here and still runs at the end: it slows each step and fills "
+            "memory.",
             fix="tf.profiler.experimental.stop()  # after the few steps that you want to see",
             predicted_gain=1.0,
             sure="read",
@@ -217,36 +222,32 @@ def _caused_by(event: Event, events: Sequence[Event], name: str) -> bool:
 
 def _varying_row(facts: Facts, values: Sequence[str]) -> Row | None:
     """The call that lets a part of the dataset's elements vary in the dimension that did."""
-    if not facts.rows:
-        return None
-    shapes = [[part.strip() for part in re.sub(r"^.*\[|\]$", "", value).split(",")] for value in values]
-    if len({len(shape) for shape in shapes}) != 1:
+    shapes = [_dimensions(value) for value in values]
+    if not facts.rows or len({len(shape) for shape in shapes}) != 1:
         return None
     varying = [at for at in range(len(shapes[0])) if len({shape[at] for shape in shapes}) > 1]
-    if not varying:
-        return None
-    rank = len(shapes[0])
-    batched = (facts.rows[-1].records or 1.0) > 1 or any(row.call.endswith("batch") for row in facts.rows)
-    if varying == [0] and batched:
-        return next(
-            (
-                row
-                for row in facts.rows
-                if row.call.endswith("batch") and not row.arguments.get("drop_remainder")
-            ),
-            None,
-        )
-    padded = next((row for row in facts.rows if row.call == "padded_batch"), None)
-    if padded is not None:
-        return padded
-    for row in facts.rows:
-        for part in row.element:
-            inside = re.sub(r"^.*\[|\]$", "", part).split(",")
-            if "..." in part or (
-                "?" in part and len(inside) >= rank - 1 and row.call in ("map", "interleave", "flat_map")
-            ):
-                return row
-    return next((row for row in facts.rows if any("?" in part for part in row.element)), None)
+    batches = [row for row in facts.rows if row.call.endswith("batch")]
+    if varying == [0] and batches:
+        return next((row for row in batches if not row.arguments.get("drop_remainder")), None)
+    padding = [row for row in batches if row.call == "padded_batch"]
+    making = [
+        row
+        for row in facts.rows
+        if row.mapped is not None and any(_may_be(part, len(shapes[0])) for part in row.element)
+    ]
+    unknown = [row for row in facts.rows if any("?" in part for part in row.element)]
+    return next(iter((*padding, *making, *unknown)), None) if varying else None
+
+
+def _dimensions(text: str) -> list[str]:
+    """'float32[8, ?, 3]' -> ['8', '?', '3']."""
+    inside = re.sub(r"^.*\[|\]$", "", text)
+    return [each.strip() for each in inside.split(",")] if inside else []
+
+
+def _may_be(part: str, rank: int) -> bool:
+    """Whether a part of an element, batched or not yet, may be what varies."""
+    return "..." in part or ("?" in part and len(_dimensions(part)) >= rank - 1)
 
 
 def _fix(cause: Again) -> str:
@@ -269,8 +270,16 @@ def _fix(cause: Again) -> str:
 def _changes(cause: Again) -> list[dict[str, object]]:
     row = cause.from_row
     if row is not None and row.call.endswith("batch") and row.call != "padded_batch":
-        return [{"kind": "argument", "call": row.call, "file": row.place.file, "line": row.place.line,
-                 "name": "drop_remainder", "value": True}]  # fmt: skip
+        return [
+            {
+                "kind": "argument",
+                "call": row.call,
+                "file": row.place.file,
+                "line": row.place.line,
+                "name": "drop_remainder",
+                "value": True,
+            }
+        ]
     return []
 
 

@@ -62,7 +62,8 @@ def reference_to(function: Callable[..., Any] | str) -> str:
     name = getattr(function, "__qualname__", "")
     if code is None or not name.isidentifier() or not Path(code.co_filename).is_file():
         raise ValueError(
-            f"{name or function!r} must be a function at the top of a file, for it is imported again in a process of "
+            f"{name or function!r} must be a function at the top of a file, for it is imported again in a "
+            "process of "
             "its own: write the cell to a file (%%writefile pipeline.py) and name it as 'pipeline.py:name'"
         )
     return f"{code.co_filename}:{name}"

@@ -123,12 +123,14 @@ def _notes(facts: Facts) -> Sequence[str]:
         written, real = facts.rows[-1].rate.per_s, facts.real.per_s
         notes.append(
             f"as it is written {written:.4g}, as TensorFlow runs it {real:.4g} elements a second "
-            f"({facts.real.cores:.1f} of {facts.cores} cores busy); own us: CPU time for one element of the whole "
+            f"({facts.real.cores:.1f} of {facts.cores} cores busy); own us: CPU time for one element of "
+            "the whole "
             "pipeline; lines below a call: its function's ops, or the calls inside it"
         )
     if any(row.own for row in facts.rows):
         notes.append(
-            "TF's own us: what tf.data's own model counts for the op that really ran, for one of the op's elements; "
+            "TF's own us: what tf.data's own model counts for the op that really ran, for one of the op's "
+            "elements; "
             "it grows when threads wait for cores, and a fused op counts for both of its calls"
         )
     return notes

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tools.doctor.facts import Facts
+from tools.doctor.facts import Facts, StepFacts
 
 BALANCED = 0.10
 """Dataset and step are as fast as each other within this share."""
 COMPILE_SHARE = 0.10
 WAIT_SHARE = 0.10
+HOST_CORES = 0.5
+"""Cores that a step keeps busy below which neither the host nor the device computes: they wait for each
+other."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -17,7 +20,8 @@ class Verdict:
     """One word, and the figures that prove it."""
 
     limit: str
-    """'input-bound', 'compute-bound', 'balanced', 'compile-bound', 'host-bound', 'no step', 'fails' or 'unknown'."""
+    """'input-bound', 'compute-bound', 'balanced', 'compile-bound', 'host-bound', 'no step', 'fails' or
+    'unknown'."""
     sentence: str
 
 
@@ -39,16 +43,21 @@ def judge(facts: Facts) -> Verdict:
         return Verdict(limit="unknown", sentence="the step was not measured to its end")
     figures = (
         f"dataset alone {step.loader_per_s:.4g}, step alone {step.step_per_s:.4g}, together "
-        f"{step.coupled_per_s:.4g} steps a second; waiting for data {step.wait_share:.0%}, tracing and compiling "
+        f"{step.coupled_per_s:.4g} steps a second; waiting for data {step.wait_share:.0%}, tracing and "
+        "compiling "
         f"{step.compile_share:.0%} of the time"
     )
-    if step.compile_share >= COMPILE_SHARE:
-        return Verdict(limit="compile-bound", sentence=figures)
+    return Verdict(limit=_limit_of(step), sentence=figures)
+
+
+def _limit_of(step: StepFacts) -> str:
     ratio = step.loader_per_s / step.step_per_s
+    if step.compile_share >= COMPILE_SHARE:
+        return "compile-bound"
     if 1 - BALANCED <= ratio <= 1 / (1 - BALANCED):
-        return Verdict(limit="balanced", sentence=figures)
+        return "balanced"
     if ratio < 1:
-        return Verdict(limit="input-bound", sentence=figures)
-    if step.step_cores < 0.5 and not step.wait_share > WAIT_SHARE:
-        return Verdict(limit="host-bound", sentence=figures)
-    return Verdict(limit="compute-bound", sentence=figures)
+        return "input-bound"
+    if step.step_cores < HOST_CORES and step.wait_share <= WAIT_SHARE:
+        return "host-bound"
+    return "compute-bound"

@@ -67,7 +67,8 @@ class FunctionSeen:
 
 
 class Watch:
-    """While open, notes what the step's functions do. ``jit``: None leaves ``jit_compile`` as the user set it,
+    """While open, notes what the step's functions do. ``jit``: None leaves ``jit_compile`` as the user set
+    it,
     True or False overrides it for the user's functions that are made meanwhile."""
 
     def __init__(
@@ -224,9 +225,8 @@ class Watch:
         text = repr(value) if isinstance(value, int | float | str | bool | None) else f"object {id(value):#x}"
         return Argument(name=name, kind="python", text=f"{type(value).__name__} {text[:80]}")
 
-    def _computed(
-        self, op_type: str, inputs: Any, attrs: Any, outputs: Any, op_name: Any = None, graph: Any = None
-    ) -> None:
+    def _computed(self, *told: Any, graph: Any = None, op_name: Any = None) -> None:
+        _, _, _, outputs, *_ = told
         if self._origin is None or graph is not None or not outputs:
             return
         outer = user_frame(sys._getframe(1))

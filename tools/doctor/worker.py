@@ -55,7 +55,10 @@ def main(job_path: str, facts_path: str) -> int:
             except ValueError as error:
                 reporter.failed(str(error), status=2)
             except Exception as error:
-                reporter.failed(sentence_of(error), status=1)
+                from tools.doctor.jobs import PipelineFailed
+
+                told = str(error) if isinstance(error, PipelineFailed) else sentence_of(error)
+                reporter.failed(told, status=1)
     return USERS_ERROR
 
 

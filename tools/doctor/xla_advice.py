@@ -1,4 +1,5 @@
-"""Whether XLA pays for a step: both ways measured after their warm-up, with the steps that earn compiling back."""
+"""Whether XLA pays for a step: both ways measured after their warm-up, with the steps that earn compiling
+back."""
 
 from __future__ import annotations
 
