@@ -62,7 +62,7 @@ def build(make_dataset: Callable[[], Any]) -> tuple[Any, list[Call]]:
     """The user's dataset, and its calls in the order in which data flows, the last being the dataset's own.
 
     Branches (zip, concatenate, sample_from_datasets) come one after another before the call that joins them.
-    Errors: TypeError when ``make_dataset`` returns something else than a dataset; whatever it raises.
+    Errors: ValueError when ``make_dataset`` returns something else than a dataset; whatever it raises.
     """
     with Recorder() as recorder:
         dataset = make_dataset()
@@ -70,11 +70,11 @@ def build(make_dataset: Callable[[], Any]) -> tuple[Any, list[Call]]:
 
 
 def calls_of(dataset: Any, recorder: Recorder) -> list[Call]:
-    """The calls behind ``dataset``, sources first. Errors: TypeError."""
+    """The calls behind ``dataset``, sources first. Errors: ValueError for something else."""
     from tensorflow.python.data.ops import dataset_ops
 
     if not isinstance(dataset, dataset_ops.DatasetV2):
-        raise TypeError(f"it must return a tf.data.Dataset: {type(dataset).__name__}")
+        raise ValueError(f"the pipeline must be a tf.data.Dataset: a {type(dataset).__name__} was returned")
     found: dict[int, Call] = {}
     order: list[Call] = []
     _visit(dataset, recorder, found, order)

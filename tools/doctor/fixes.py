@@ -17,7 +17,8 @@ class Change:
 
     kind: str
     """'argument': give ``name`` the value; 'insert': append the call ``name``; 'drop': leave the call out;
-    'before': call ``name`` with ``value`` in front of this one; 'jit': switch XLA; 'option': set one."""
+    'before': call ``name`` with ``value`` in front of this one; 'behind': make this call behind the call
+    ``name`` at the line ``value`` (a file and a line); 'jit': switch XLA; 'option': set one."""
     call: str = ""
     file: str = ""
     line: int = 0
@@ -32,38 +33,39 @@ def applied(changes: Sequence[Change]) -> Iterator[None]:
     from tensorflow.python.data.ops import dataset_ops
 
     undo: list[tuple[Any, str, Any]] = []
+    held: dict[tuple[str, int], tuple[Any, dict[str, Any]]] = {}
     inside = [False]
 
-    def wrap(place: Any, name: str, inner: Callable[..., Any]) -> None:
-        undo.append((place, name, place.__dict__.get(name, inner)))
+    def wrap(place: Any, name: str) -> None:
+        inner = getattr(place, name)
+        undo.append((place, name, inner))
 
         def answered(*arguments: Any, **named: Any) -> Any:
-            if inside[0]:
+            outer = None if inside[0] else user_frame(sys._getframe(1))
+            if outer is None:
                 return inner(*arguments, **named)
-            outer = user_frame(sys._getframe(1))
-            here = [
-                each
-                for each in changes
-                if each.call == name
-                and outer
-                and (each.file, each.line) == (outer[0].f_code.co_filename, outer[0].f_lineno)
-            ]
-            if not here:
-                return inner(*arguments, **named)
+            at = (outer[0].f_code.co_filename, outer[0].f_lineno)
+            here = [each for each in changes if each.call == name and (each.file, each.line) == at]
+            moved = [each for each in here if each.kind == "behind"]
             inside[0] = True
             try:
-                return _changed(inner, arguments, named, here)
+                if moved:
+                    held[tuple(moved[0].value)] = (arguments[1:], named)
+                    return arguments[0]
+                result = _changed(inner, arguments, named, here)
+                if at in held and any(each.kind == "behind" and each.name == name for each in changes):
+                    function, told = held.pop(at)
+                    result = result.map(*function, **told)
+                return result
             finally:
                 inside[0] = False
 
         setattr(place, name, answered)
 
     try:
-        for name in {each.call for each in changes if each.call}:
-            if hasattr(dataset_ops.DatasetV2, name):
-                wrap(dataset_ops.DatasetV2, name, getattr(dataset_ops.DatasetV2, name))
-            elif hasattr(tf.data, name):
-                wrap(tf.data, name, getattr(tf.data, name))
+        names = {each.call for each in changes} | {each.name for each in changes if each.kind == "behind"}
+        for name in sorted(names - {""}):
+            wrap(dataset_ops.DatasetV2 if hasattr(dataset_ops.DatasetV2, name) else tf.data, name)
         yield
     finally:
         for place, name, was in reversed(undo):

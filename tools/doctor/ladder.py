@@ -42,7 +42,7 @@ _FILL_MEMORY_SHARE = 0.1
 
 
 def inspect(make_dataset: MakeDataset) -> list[facts.Row]:
-    """The calls of a pipeline, without measuring anything. Errors: TypeError; whatever ``make_dataset``
+    """The calls of a pipeline, without measuring anything. Errors: ValueError; whatever ``make_dataset``
     raises."""
     _, calls = build(make_dataset)
     return [row_of(call, calls) for call in calls]

@@ -27,7 +27,8 @@ class Diagnosis:
     verdict: Verdict
     findings: list[Finding]
     xla: XlaAdvice | None
-    seconds: float
+    seconds: float = 0.0
+    """Wall time of the whole."""
     predicted: list[dict[str, Any]] = field(default_factory=list)
     """The predictions as they stood before any fix was measured."""
 

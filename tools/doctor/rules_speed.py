@@ -269,7 +269,8 @@ def _shallow_queue(facts: Facts, outlook: Outlook, row: Row) -> Iterator[Finding
             severity=severity_of(gain),
             place=row.place,
             message="prefetch_queue_depth=1 lets DALI prepare one batch and wait: alone it gives "
-            f"{step.loader_per_s:.4g} batches a second, the step takes {step.step_per_s:.4g}, together they do "
+            f"{step.loader_per_s:.4g} batches a second, the step takes {step.step_per_s:.4g}, together "
+            "they do "
             f"{steady_per_s:.4g}.",
             fix="DALIDataset(..., prefetch_queue_depth=4)",
             predicted_gain=gain,
@@ -336,7 +337,7 @@ def shards(facts: Facts, outlook: Outlook) -> Iterator[Finding]:
 
 
 def _waits_for_order(facts: Facts, outlook: Outlook, number: int) -> Iterator[Finding]:
-    """An ordered interleave in which one input is slower than the others: all wait for their turn behind it."""
+    """An ordered interleave in which one input is slower than the others: all wait for their turn."""
     row, stage = facts.rows[number], outlook.stage(number)
     cycle = int(row.arguments.get("cycle_length", 1))
     cycle = min(len(facts.files), cycle if cycle > 0 else facts.cores)
@@ -349,8 +350,8 @@ def _waits_for_order(facts: Facts, outlook: Outlook, number: int) -> Iterator[Fi
             kind="deterministic-order",
             severity=severity_of(gain),
             place=row.place,
-            message=f"deterministic=True: each input waits for its turn, and one of the {len(facts.files)} files is "
-            f"{heavy:.1f} times as heavy as the others. " + _cost(outlook, number),
+            message=f"deterministic=True: each input waits for its turn, and one file of "
+            f"{len(facts.files)} is {heavy:.1f} times as heavy as the others. " + _cost(outlook, number),
             fix=".interleave(..., deterministic=False)  # where the order of records does not matter",
             predicted_gain=gain,
             sure="modelled",

@@ -15,6 +15,7 @@ from tools.doctor.findings import find
 from tools.doctor.launch import Said, measure
 from tools.doctor.result import Diagnosis
 from tools.doctor.verdict import judge
+from tools.doctor.verify import verify
 from tools.doctor.xla_advice import advise
 
 RULES = (*rules_step.RULES, *rules_speed.RULES, *rules_data.RULES)
@@ -87,14 +88,24 @@ def run(config: DoctorConfig, *, tell: Tell) -> Diagnosis:
         unfinished = said.cut_off_while
     facts = facts_of(known)
     facts.unfinished = unfinished
-    return diagnosis_of(config, facts, seconds=time.monotonic() - began)
+    diagnosis = diagnosis_of(config, facts)
+    if config.verify and not unfinished:
+        verify(
+            facts,
+            diagnosis.findings,
+            job=job_of(config, "rate"),
+            deadline=began + config.budget_s,
+            tell=tell,
+        )
+    diagnosis.seconds = time.monotonic() - began
+    return diagnosis
 
 
 def facts_of(known: dict[str, Any]) -> Facts:
     return from_json(Facts, known)  # type: ignore[no-any-return]
 
 
-def diagnosis_of(config: DoctorConfig, facts: Facts, *, seconds: float) -> Diagnosis:
+def diagnosis_of(config: DoctorConfig, facts: Facts) -> Diagnosis:
     """The judgement of what was found."""
     findings = find(facts, RULES)
     return Diagnosis(
@@ -103,7 +114,6 @@ def diagnosis_of(config: DoctorConfig, facts: Facts, *, seconds: float) -> Diagn
         verdict=judge(facts),
         findings=findings,
         xla=advise(facts),
-        seconds=seconds,
         predicted=[
             {"kind": each.kind, "line": each.place.line, "gain": each.predicted_gain} for each in findings
         ],

@@ -12,6 +12,8 @@ from typing import Any
 
 _INSTALLED = tuple({sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 _OURS = str(Path(__file__).parent)
+_DECORATORS = ("util/deprecation.py", "util/dispatch.py", "util/traceback_utils.py", "util/tf_decorator.py")
+"""TensorFlow's wrappers of its own functions: they are not what was called."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,13 +82,16 @@ class Recorder:
 
 
 def user_frame(frame: FrameType | None) -> tuple[FrameType, FrameType] | None:
-    """The first frame, from ``frame`` outwards, of the user's own code, and the one that it called."""
+    """The first frame, from ``frame`` outwards, of the user's own code, and the one that it called
+    (without TensorFlow's decorators)."""
     called = frame
     while frame is not None:
         if is_users(frame.f_code.co_filename):
             assert called is not None
             return frame, called
-        called, frame = frame, frame.f_back
+        if not frame.f_code.co_filename.endswith(_DECORATORS):
+            called = frame
+        frame = frame.f_back
     return None
 
 
