@@ -132,6 +132,7 @@ def prove(fault: Fault) -> Proof:
     faulty, fixed = median(figures["faulty"]), median(figures["fixed"])
     worse, better = (fixed, faulty) if fault.more_is_worse else (faulty, fixed)
     ratio = better / worse if worse else float("inf")
+    print(fault.name, figures, os.getloadavg(), file=sys.stderr) if os.environ.get("RAW") else None
     return Proof(faulty=faulty, fixed=fixed, ratio=ratio, proved=ratio >= LEAST_RATIO[fault.proof])
 
 

@@ -160,12 +160,13 @@ def time_ops(function: Any, element: Any, *, seconds: float = 0.5) -> list[OpTim
         spent = read_op_times(Path(folder))
     by_name = {op.name: op for op in ops_of(function)}
     sums: dict[tuple[str, Site | None], float] = {}
-    for (name, kind), each in spent.items():
+    for (name, _), each in spent.items():
         # A loop's body is inlined when it runs: "map/while/body/_7/map/while/DecodePng".
         op = by_name.get(_INLINED.sub("", name))
-        if op is None or kind in WHILE_OPS or _functions_of(op.op, op.op.graph):
+        if op is None or op.type in WHILE_OPS or _functions_of(op.op, op.op.graph):
             continue
-        key = (kind, op.site)
+        # The type as it was written: what runs may be a variant of it, as _MklMatMul.
+        key = (op.type, op.site)
         sums[key] = sums.get(key, 0.0) + each / calls
     total = sum(sums.values()) or 1.0
     times = [OpTime(type=kind, site=site, seconds=s, share=s / total) for (kind, site), s in sums.items()]

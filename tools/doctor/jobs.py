@@ -57,6 +57,7 @@ def dataset(job: Job, reporter: Reporter, log: NativeLog) -> None:
         reporter.tell("reading TensorFlow's own model")
         ladder.read_own_model(make_dataset, rows, seconds=seconds)
         ladder.measure_functions(make_dataset, rows, tell=reporter.tell, seconds=seconds / 2)
+        ladder.measure_dali(make_dataset, rows, seconds=seconds / 2, tell=reporter.tell)
         ladder.measure_inner(make_dataset, rows, seconds=seconds / 2, tell=reporter.tell)
         reporter.found(rows=rows)
     except ValueError as error:

@@ -15,6 +15,7 @@ import psutil
 
 from tools.doctor import facts
 from tools.doctor.chain import Call, build, calls_of
+from tools.doctor.dali_ladder import OperatorSites, measure_operators
 from tools.doctor.drain import Drained, chunk_of, drain, probe, without_optimisations
 from tools.doctor.functions import (
     DECODE_OPS,
@@ -177,6 +178,23 @@ def measure_inner(make_dataset: MakeDataset, rows: list[facts.Row], *, seconds: 
             pass
         for inner_row, inner_call in zip(row.inner, inner_calls, strict=True):
             _measure_function(inner_row, inner_call, tell=tell, seconds=seconds)
+
+
+def measure_dali(make_dataset: MakeDataset, rows: list[facts.Row], *, seconds: float, tell: Tell) -> None:
+    """The ladder of a DALI pipeline's own operators."""
+    if not any(row.call == "DALIDataset" for row in rows):
+        return
+    with OperatorSites() as operators:
+        calls = build(make_dataset)[1]
+    for row, call in zip(rows, calls, strict=True):
+        if row.call == "DALIDataset":
+            tell(f"timing the operators of DALIDataset at {where(row.place)}")
+            row.inner = measure_operators(
+                call.dataset,
+                operators.sites,
+                threads=int(row.arguments.get("num_threads", 1)),
+                seconds=seconds,
+            )
 
 
 def source_files(make_dataset: MakeDataset) -> list[int]:
