@@ -72,7 +72,7 @@ class TestChain:
             files = tf.data.Dataset.list_files(str(tmp_path / "*"))
             records = tf.data.TFRecordDataset(files, num_parallel_reads=2)
             return records.interleave(
-                lambda _: tf.data.Dataset.range(3), num_parallel_calls=4, cycle_length=3
+                lambda _: tf.data.Dataset.range(3), num_parallel_calls=2, cycle_length=3
             )
 
         calls = build(make)[1]
@@ -313,19 +313,21 @@ def mapped(**more: Any) -> Mapped:
 
 
 def pipeline(function: Mapped, **arguments: Any) -> Facts:
-    """Reading at 10 us a record, and a function of 1 ms; batches of 10, on two cores."""
+    """Reading at 10 us a record, and a function of 1 ms; batches of 10. Two cores, both of them busy where
+    the map is parallel."""
+    cores = 2 if arguments else 1
     rows = [
         row("TFRecordDataset", [], 100_000, 10e-6),
-        row("map", [0], 1 / 1010e-6, 1010e-6, mapped=function, arguments=arguments),
+        row("map", [0], cores / 1010e-6, 1010e-6, mapped=function, arguments=arguments),
         row(
             "batch",
             [1],
-            1 / 10.2e-3,
+            cores / 10.2e-3,
             10.2e-3,
             records=10.0,
             arguments={"batch_size": 10, "drop_remainder": True},
         ),
-        row("prefetch", [2], 1 / 10.2e-3, 10.2e-3, records=10.0),
+        row("prefetch", [2], cores / 10.2e-3, 10.2e-3, records=10.0),
     ]
     return Facts(cores=2, rows=rows, real=rows[-1].rate, memory_mib=16_000)
 
@@ -384,14 +386,15 @@ class TestRules:
 
     def test_a_loop_of_one_iteration_counts_only_where_the_map_can_t_run_beside_itself(self) -> None:
         loop = Loop(place=Place(file="user.py", line=3), parallel_iterations=1)
-        facts = pipeline(mapped(loops=[loop]), num_parallel_calls=-1)
-        assert findings(facts) == []
+        assert findings(pipeline(mapped(loops=[loop]), num_parallel_calls=-1)) == []
+        facts = pipeline(mapped(loops=[loop]))
         assert facts.rows[1].rate is not None
         facts.rows[1].rate = dataclasses.replace(facts.rows[1].rate, elements=1, ended=True)
         assert [(each.kind, each.place.line) for each in findings(facts)] == [("serial-map-fn", 3)]
 
     def test_a_small_pool(self) -> None:
-        facts = pipeline(mapped(), num_parallel_calls=-1)
+        facts = pipeline(mapped())
+        facts.rows[1].arguments = {"num_parallel_calls": -1}
         facts.options = {"threading.private_threadpool_size": 1}
         facts.rows[-1].options = dict(facts.options)
         assert [each.kind for each in findings(facts)] == ["private-threadpool"]
@@ -440,9 +443,13 @@ class TestRules:
 class TestVerdict:
     @pytest.mark.parametrize(
         ("loader", "step", "compiling", "limit"),
-        [(50.0, 200.0, 0.0, "input-bound"), (500.0, 100.0, 0.0, "compute-bound"), (100.0, 105.0, 0.0, "balanced"),
-         (500.0, 100.0, 0.4, "compile-bound")],
-    )  # fmt: skip
+        [
+            (50.0, 200.0, 0.0, "input-bound"),
+            (500.0, 100.0, 0.0, "compute-bound"),
+            (100.0, 105.0, 0.0, "balanced"),
+            (500.0, 100.0, 0.4, "compile-bound"),
+        ],
+    )
     def test_limits(self, loader: float, step: float, compiling: float, limit: str) -> None:
         facts = pipeline(mapped())
         facts.step = StepFacts(

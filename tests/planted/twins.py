@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -55,6 +55,9 @@ LEAST_RATIO = {
 COMPILED = re.compile(r"\] Compiled \S+ \d+ times, compile time")
 """What TensorFlow's device_compilation_profiler writes once for each compile."""
 
+OTHERS = re.compile(r"^.* cores of others$", re.MULTILINE)
+"""What a timed side says about the rest of the machine."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fault:
@@ -85,6 +88,8 @@ class Fault:
 class Proof:
     faulty: float
     fixed: float
+    raw: Mapping[str, Sequence[float]]
+    """The figures of each side's processes; ``faulty`` and ``fixed`` are their medians."""
     ratio: float
     """How many times as good the fixed twin is."""
     proved: bool
@@ -132,8 +137,8 @@ def prove(fault: Fault) -> Proof:
     faulty, fixed = median(figures["faulty"]), median(figures["fixed"])
     worse, better = (fixed, faulty) if fault.more_is_worse else (faulty, fixed)
     ratio = better / worse if worse else float("inf")
-    print(fault.name, figures, os.getloadavg(), file=sys.stderr) if os.environ.get("RAW") else None
-    return Proof(faulty=faulty, fixed=fixed, ratio=ratio, proved=ratio >= LEAST_RATIO[fault.proof])
+    proved = ratio >= LEAST_RATIO[fault.proof]
+    return Proof(faulty=faulty, fixed=fixed, raw=figures, ratio=ratio, proved=proved)
 
 
 def _figure(fault: Fault, side: str, environment: Mapping[str, str]) -> float:
@@ -172,6 +177,8 @@ def _run(
         )
     if done.returncode:
         raise RuntimeError(f"{fault.name}, {side}: exit {done.returncode}\n{done.stderr[-3000:]}")
+    if words := OTHERS.search(done.stderr):
+        print(f"  {fault.name}, {side}: {words[0]}", file=sys.stderr)
     return done
 
 
@@ -213,7 +220,8 @@ def main(names: list[str]) -> int:
             f"{proof.ratio:.2f}",
             "PROVED" if proof.proved else "not proved",
         )
-        print(f"{fault.name}: {proof.faulty:.4g} -> {proof.fixed:.4g}, {proof.ratio:.2f}", file=sys.stderr)
+        raw = {side: [f"{figure:.4g}" for figure in figures] for side, figures in proof.raw.items()}
+        print(f"{fault.name}: {raw}, {proof.ratio:.2f}", file=sys.stderr)
     Console(width=130).print(table)
     return 0 if all_proved else 1
 

@@ -14,6 +14,12 @@ from dataclasses import dataclass, replace
 from tools.doctor.facts import Facts, Row
 
 ASYNCHRONOUS = ("prefetch",)
+WAITING_CORES = 0.9
+"""Cores that a chain on one thread keeps busy, below which it waits for something."""
+WAITING_SHARE = 0.75
+"""Of all cores, that a chain with parallel calls keeps busy, below which it waits for something."""
+SLOWER = 1.1
+"""So many times the time of what it reads: then a call sets the rate itself."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,36 +36,52 @@ class Stage:
 
 
 def stages_of(facts: Facts) -> list[Stage]:
-    """A stage for each row that was measured, in the rows' order; costs above a cache are gone once it is
-    full."""
+    """A stage for each row that was measured, in order; costs above a cache are gone once it is full."""
     rows = facts.rows
-    stages: list[Stage] = []
     per_element = _elements_for_one(rows)
+    stages: list[Stage] = []
     for number, row in enumerate(rows):
         if row.rate is None:
             break
-        share = per_element[number]
-        cpu_s = row.rate.cpu_s * share
-        wall_s = share / row.rate.per_s if row.rate.per_s else 0.0
-        above_cpu_s = above_wall_s = 0.0
-        if row.call != "cache":
-            for each in row.inputs:
-                rate = rows[each].rate
-                if rate is not None:
-                    above_cpu_s += rate.cpu_s * per_element[each]
-                    above_wall_s += per_element[each] / rate.per_s if rate.per_s else 0.0
-        own_cpu_s = max(0.0, cpu_s - above_cpu_s)
-        threads = threads_of(row, facts)
-        # Of a call in its own threads the wall time is no cost of the call.
-        waits_s = max(0.0, wall_s - above_wall_s - own_cpu_s) if threads is None else 0.0
-        written = threads_as_written(row, facts)
-        if written is None and own_cpu_s > wall_s:
-            # It used several cores inside one call.
-            own_wall_s = max(0.0, wall_s - above_wall_s)
-        else:
-            own_wall_s = own_cpu_s + (waits_s if row.rate.cores < 0.9 else 0.0)
-        stages.append(Stage(row=number, cpu_s=own_cpu_s, wall_s=own_wall_s, threads=threads))
+        above = [each for each in row.inputs if rows[each].rate is not None and row.call != "cache"]
+        above_cpu_s = sum(_cpu_s(rows[each]) * per_element[each] for each in above)
+        above_wall_s = sum(_wall_s(rows[each]) * per_element[each] for each in above)
+        own_cpu_s = max(0.0, row.rate.cpu_s * per_element[number] - above_cpu_s)
+        wall_s = _wall_s(row) * per_element[number]
+        stages.append(
+            Stage(
+                row=number,
+                cpu_s=own_cpu_s,
+                wall_s=_own_wall_s(row, facts, own_cpu_s=own_cpu_s, wall_s=wall_s, above_wall_s=above_wall_s),
+                threads=threads_of(row, facts),
+            )
+        )
     return _without_what_is_cached(rows, stages)
+
+
+def _own_wall_s(row: Row, facts: Facts, *, own_cpu_s: float, wall_s: float, above_wall_s: float) -> float:
+    """Time that one of a call's threads needs for what the call itself does."""
+    assert row.rate is not None
+    written = threads_as_written(row, facts)
+    if written is None:
+        if own_cpu_s > wall_s:
+            # It used several cores inside one call.
+            return max(0.0, wall_s - above_wall_s)
+        # What is no CPU time is waiting, for a disk or a lock.
+        return max(own_cpu_s, wall_s - above_wall_s) if row.rate.cores < WAITING_CORES else own_cpu_s
+    slower = wall_s > SLOWER * above_wall_s
+    if row.call not in ASYNCHRONOUS and slower and row.rate.cores < WAITING_SHARE * facts.cores:
+        # It sets the rate, and not for want of cores: its threads wait, for files or for each other.
+        return max(own_cpu_s, written * wall_s)
+    return own_cpu_s
+
+
+def _cpu_s(row: Row) -> float:
+    return row.rate.cpu_s if row.rate is not None else 0.0
+
+
+def _wall_s(row: Row) -> float:
+    return 1 / row.rate.per_s if row.rate is not None and row.rate.per_s else 0.0
 
 
 def predict(stages: Sequence[Stage], cores: float) -> tuple[float, int]:
@@ -154,7 +176,7 @@ def optimised(facts: Facts, name: str) -> bool:
 def _elements_for_one(rows: Sequence[Row]) -> list[float]:
     """Elements of each row that one element of the whole pipeline takes; 0 where that can't be told: files,
     whose cost is that of the call which reads them."""
-    last = rows[-1].records or 1.0
+    last = (rows[-1].records or 1.0) if rows else 1.0
     counts = []
     for number, row in enumerate(rows):
         if row.records is None or _feeds_files(rows, number):

@@ -113,6 +113,8 @@ def _visit(dataset: Any, recorder: Recorder, found: dict[int, Call], order: list
     found[id(dataset)] = call
     for part in reversed(parts):
         call.arguments |= _arguments(part)
+    if made is not None and made.deterministic is not None:
+        call.arguments["deterministic"] = "true" if made.deterministic else "false"
     call.inputs = [_visit(each, recorder, found, order) for each in frontier]
     order.append(call)
     return call

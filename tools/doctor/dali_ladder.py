@@ -25,7 +25,7 @@ class OperatorSites:
             from nvidia.dali import ops
         except ImportError:
             return self
-        self._class = ops._OperatorInstance
+        self._class = vars(ops)["_OperatorInstance"]
         self._init = init = self._class.__init__
 
         def noting(operator: Any, *arguments: Any, **named: Any) -> None:

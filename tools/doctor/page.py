@@ -86,7 +86,7 @@ def _view(diagnosis: Diagnosis) -> dict[str, Any]:
         "title": _title(diagnosis),
         "findings": [_finding(each) for each in diagnosis.findings],
         "ladder": _ladder(facts),
-        "notes": terminal._notes(facts) if facts.rows else [],
+        "notes": terminal.notes_words(facts) if facts.rows else [],
         "step_asked": bool(diagnosis.asked.get("step") or diagnosis.asked.get("fit")),
         "step": step,
         "timeline": _timeline(step) if step and step.step_s else None,
@@ -170,7 +170,7 @@ def _ladder(facts: Facts) -> list[dict[str, Any]]:
                 own_s=told["own_cpu_s"],
                 share=share,
                 cores=_cores(told["cores_used"]),
-                threads=terminal._threads(told, row.arguments),
+                threads=terminal.threads_words(told, row.arguments),
                 tf_own_s=own["processing_s"] if own else None,
                 tf_own_is=_own_words(own) if own else "",
                 if_free=told["per_s_if_free"],
@@ -227,16 +227,16 @@ def _line(
         "op": op,
         **_code_line(place),
         "element": element,
-        "per_s": terminal._number(per_s),
-        "mib_per_s": terminal._number(mib_per_s),
-        "own_us": terminal._number(terminal._micro(own_s)),
+        "per_s": terminal.number(per_s),
+        "mib_per_s": terminal.number(mib_per_s),
+        "own_us": terminal.number(terminal.micro(own_s)),
         "share": "" if share is None else f"{share:.0%}",
         "bar": None if share is None else percent_of(share),
         "cores": cores,
         "threads": threads,
-        "tf_own_us": terminal._number(terminal._micro(tf_own_s)),
+        "tf_own_us": terminal.number(terminal.micro(tf_own_s)),
         "tf_own_is": tf_own_is,
-        "if_free": terminal._number(if_free),
+        "if_free": terminal.number(if_free),
     }
 
 
@@ -381,7 +381,7 @@ def _compiles(facts: Facts, step: StepFacts) -> dict[str, Any]:
         before.append(event)
     left = step.events[MOST_EVENTS:]
     return {
-        "summary": [each.strip() for each in terminal._compiles(facts)],
+        "summary": [each.strip() for each in terminal.compiles_words(facts)],
         "rows": rows[:MOST_EVENTS],
         "left": f"{len(left):,} more, {sum(each.seconds for each in left):.3g} s in all" if left else "",
     }

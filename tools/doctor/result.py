@@ -60,9 +60,13 @@ class Diagnosis:
         return to_text(self)
 
     def _repr_html_(self) -> str:
+        import html
+
         from tools.doctor.page import render_html
 
-        return render_html(self)
+        # A frame of its own keeps the page's style from the notebook's.
+        page = html.escape(render_html(self))
+        return f'<iframe srcdoc="{page}" style="width: 100%; height: 80vh; border: 0"></iframe>'
 
 
 def ladder_of(facts: Facts) -> list[dict[str, Any]]:

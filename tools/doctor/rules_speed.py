@@ -14,8 +14,12 @@ from tools.doctor.outlook import Outlook
 DISPATCH_S = 60e-6
 """CPU time for one call of a mapped function, above which the function's own work counts for more than
 calling it: measured 15 to 40 us for functions of a few ops (TensorFlow 2.21)."""
-TINY_SHARD_S = 100e-6
-"""Of opening a file, reading its end and closing it; a record's share of it should be small."""
+FEW_RECORDS = 8
+"""Records in a file, below which opening it may cost more than reading them."""
+RECORD_S = 5e-6
+READ_BYTES_PER_S = 1e9
+"""CPU time of reading a record from the page cache, with its checksum: for each record, and by its bytes
+(measured 9 us for 13 KB and 44 us for 131 KB)."""
 UNEVEN = 3.0
 """A shard so many times the mean is read to its end by one thread while the others have nothing to do."""
 
@@ -285,29 +289,31 @@ def shards(facts: Facts, outlook: Outlook) -> Iterator[Finding]:
     for number, row in _measured(facts, "interleave", "TFRecordDataset", "flat_map"):
         stage = outlook.stage(number)
         per_file = _records_per_file(facts, row)
-        if per_file is not None and row.rate is not None and row.rate.per_s and per_file < 8:
-            file_s = per_file / row.rate.per_s
-            if file_s > TINY_SHARD_S:
-                stages = capacity.changed(
-                    outlook.stages, number, cpu_s=stage.cpu_s * 0.1, wall_s=stage.wall_s * 0.1
+        if per_file is not None and row.rate is not None and per_file < FEW_RECORDS:
+            whole_s = stage.wall_s / (facts.rows[-1].records or 1.0)
+            reading_s = RECORD_S + row.rate.bytes / READ_BYTES_PER_S
+            stages = capacity.changed(
+                outlook.stages,
+                number,
+                cpu_s=stage.cpu_s * reading_s / whole_s,
+                wall_s=stage.wall_s * reading_s / whole_s,
+            )
+            gain = outlook.gain(stages)
+            if whole_s > 4 * reading_s and gain >= WARNING_GAIN:
+                yield Finding(
+                    kind="tiny-shards",
+                    severity=severity_of(gain),
+                    place=row.place,
+                    message=f"{len(facts.files)} files of {statistics.mean(facts.files) / 1024:.3g} KiB "
+                    f"with about {per_file:.1f} records each: opening them takes the time, "
+                    f"{1e6 * whole_s:.0f} us a record where reading one takes about "
+                    f"{1e6 * reading_s:.0f}. {_cost(outlook, number)}",
+                    fix="# write fewer shards, of 100 MB or so",
+                    predicted_gain=gain,
+                    sure="modelled",
+                    limit_after=outlook.limit_after(stages),
                 )
-                gain = outlook.gain(stages)
-                if gain >= WARNING_GAIN:
-                    yield Finding(
-                        kind="tiny-shards",
-                        severity=severity_of(gain),
-                        place=row.place,
-                        message=f"{len(facts.files)} files of {statistics.mean(facts.files) / 1024:.3g} "
-                        "KiB with "
-                        f"about {per_file:.1f} records each: opening files takes the time, "
-                        f"{1e6 * file_s:.0f} us "
-                        f"each. {_cost(outlook, number)}",
-                        fix="# write fewer shards, of 100 MB or so",
-                        predicted_gain=gain,
-                        sure="modelled",
-                        limit_after=outlook.limit_after(stages),
-                    )
-                continue
+            continue
         largest, total = max(facts.files), sum(facts.files)
         threads = capacity.threads_of(row, facts) or 1
         ordered = row.arguments.get("deterministic") == "true"
@@ -344,7 +350,7 @@ def _waits_for_order(facts: Facts, outlook: Outlook, number: int) -> Iterator[Fi
     heavy = max(facts.files) / statistics.median(facts.files)
     threads = min(capacity.threads_of(row, facts) or 1, cycle)
     # In each round of the cycle one element of every input is due; the slowest takes its time alone.
-    gain = outlook.run_gain(max(1.0, min(heavy, float(cycle)) * threads / (cycle - 1 + heavy)))
+    gain = outlook.run_gain(max(1.0, threads * heavy / (cycle - 1 + heavy)))
     if gain >= WARNING_GAIN and stage.cpu_s > 0.3 * outlook.cpu_s:
         yield Finding(
             kind="deterministic-order",

@@ -40,6 +40,8 @@ class Made:
     entry: FrameType
     """The outermost frame that is not the user's. Datasets that one call makes one of another have it
     in common; kept, so that no other frame takes its identity."""
+    deterministic: bool | None = None
+    """What the call was told of its order: an interleave keeps that nowhere else."""
 
 
 class Recorder:
@@ -77,7 +79,13 @@ class Recorder:
         call = entry.f_code.co_name
         if call in ("__init__", "__new__"):
             call = type(entry.f_locals.get("self", dataset)).__name__.removesuffix("V2").removesuffix("V1")
-        self.made[id(dataset)] = Made(site=site_of(user), call=call.lstrip("_"), entry=entry)
+        told = entry.f_locals.get("deterministic")
+        self.made[id(dataset)] = Made(
+            site=site_of(user),
+            call=call.lstrip("_"),
+            entry=entry,
+            deterministic=told if isinstance(told, bool) else None,
+        )
         self._kept.append(dataset)
 
 

@@ -39,15 +39,15 @@ def show(diagnosis: Diagnosis, console: Console) -> None:
     console.print()
     if facts.rows:
         console.print(_ladder(facts))
-        for line in _notes(facts):
+        for line in notes_words(facts):
             console.print(escape(line), soft_wrap=True, style="dim")
         console.print()
     if diagnosis.xla is not None:
         console.print(f"XLA: {escape(diagnosis.xla.advice)}", soft_wrap=True)
-    for each in _compiles(facts):
+    for each in compiles_words(facts):
         console.print(escape(each), soft_wrap=True)
     if not diagnosis.findings:
-        console.print("no findings: nothing here is worth changing")
+        console.print(nothing_found(diagnosis))
     for number, finding in enumerate(diagnosis.findings, 1):
         _finding(number, finding, console)
 
@@ -62,6 +62,13 @@ def _finding(number: int, finding: Finding, console: Console) -> None:
     console.print(f"   {escape(finding.message)}", soft_wrap=True)
     console.print(f"   fix: {escape(finding.fix)}", soft_wrap=True)
     console.print(f"   {gain_words(finding)}", soft_wrap=True)
+
+
+def nothing_found(diagnosis: Diagnosis) -> str:
+    """What is said where there is no finding."""
+    if diagnosis.facts.unfinished:
+        return "no findings in what was measured before it was cut off"
+    return "no findings: nothing here is worth changing"
 
 
 def gain_words(finding: Finding) -> str:
@@ -92,32 +99,32 @@ def _ladder(facts: Facts) -> Table:
         table.add_row(
             f".{row.call}",
             f"{os.path.basename(row.place.file)}:{row.place.line}",
-            _number(told["per_s"]),
-            _number(told["mib_per_s"]),
-            _number(_micro(told["own_cpu_s"])),
+            number(told["per_s"]),
+            number(told["mib_per_s"]),
+            number(micro(told["own_cpu_s"])),
             f"{told['own_share']:.0%}" if told["own_share"] is not None else "",
             f"{told['cores_used']:.1f}" if told["cores_used"] is not None else "",
-            _threads(told, row.arguments),
-            _number(own["processing_s"] * 1e6) if own else "",
-            _number(told["per_s_if_free"]),
+            threads_words(told, row.arguments),
+            number(own["processing_s"] * 1e6) if own else "",
+            number(told["per_s_if_free"]),
         )
         for op in (row.mapped.costs if row.mapped else [])[:3]:
             if op.share >= 0.05:
                 line = f"{os.path.basename(op.place.file)}:{op.place.line}" if op.place else ""
                 table.add_row(
-                    f"    {op.type}", line, "", "", _number(op.seconds * 1e6), f"{op.share:.0%}", style="dim"
+                    f"    {op.type}", line, "", "", number(op.seconds * 1e6), f"{op.share:.0%}", style="dim"
                 )
         for inner in row.inner:
             where = f"{os.path.basename(inner.place.file)}:{inner.place.line}"
             rate = inner.rate
             table.add_row(
-                f"    .{inner.call}", where, _number(rate.per_s if rate else None), "",
-                _number(rate.cpu_s * 1e6 if rate else None), style="dim",
+                f"    .{inner.call}", where, number(rate.per_s if rate else None), "",
+                number(rate.cpu_s * 1e6 if rate else None), style="dim",
             )  # fmt: skip
     return table
 
 
-def _notes(facts: Facts) -> Sequence[str]:
+def notes_words(facts: Facts) -> Sequence[str]:
     notes = []
     if facts.real is not None and facts.rows and facts.rows[-1].rate is not None:
         written, real = facts.rows[-1].rate.per_s, facts.real.per_s
@@ -136,7 +143,7 @@ def _notes(facts: Facts) -> Sequence[str]:
     return notes
 
 
-def _compiles(facts: Facts) -> Sequence[str]:
+def compiles_words(facts: Facts) -> Sequence[str]:
     step = facts.step
     if step is None:
         return []
@@ -151,7 +158,7 @@ def _compiles(facts: Facts) -> Sequence[str]:
     return lines
 
 
-def _threads(told: dict[str, Any], arguments: dict[str, Any]) -> str:
+def threads_words(told: dict[str, Any], arguments: dict[str, Any]) -> str:
     if told["threads"] is None:
         return "-"
     asked = arguments.get("num_parallel_calls", arguments.get("num_parallel_reads"))
@@ -161,11 +168,11 @@ def _threads(told: dict[str, Any], arguments: dict[str, Any]) -> str:
     return str(told["threads"])
 
 
-def _micro(seconds: float | None) -> float | None:
+def micro(seconds: float | None) -> float | None:
     return None if seconds is None else seconds * 1e6
 
 
-def _number(value: float | None) -> str:
+def number(value: float | None) -> str:
     if value is None:
         return ""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
