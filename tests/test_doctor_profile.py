@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from tools.doctor.profile import LIMITS, ProfileReport, read_profile, show_profile
+from tools.doctor.tf_profile import LIMITS, ProfileReport, read_profile
+from tools.doctor.tf_profile_table import show_profile
 
 MS = 10**9
 """In picoseconds."""

@@ -1,12 +1,10 @@
-"""What an existing TensorFlow profile tells, for a job that can't be run here: the newest run under a log
-folder, read from the files that ``tf.profiler.experimental.start`` or the TensorBoard callback wrote.
+"""What one host's part of a TensorFlow profile adds up to.
 
-One thread is one line of events that lie inside each other. Times are picoseconds until the report.
+One thread is one line of events that lie inside each other. Times are picoseconds.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,23 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+from tools.doctor.xplane_files import parse
 
-TOP = 15
-"""How many ops a report holds."""
-LIMITS = (
-    "A profile names ops and no lines of code, and it lacks what began before it or ended after it: for the "
-    "file and line of each call and what a fix is worth, run `uv run tools/diagnose.py "
-    "path/to/file.py:make_dataset --step path/to/file.py:train_step` where the pipeline can run."
-)
-
-_MOST_BYTES = 2**31 - 1
-"""No protobuf message may be longer."""
+MOST_NOTES = 15
+"""Of the profiler's own warnings."""
 _LONGEST_NAME = 160
 _LONGEST_PATH = 4000
-_TIMED_RUN = re.compile(r"\d{4}(_\d\d){5}")
 _NUMBERS = re.compile(r"\[\d+\]")
 _NUMBERED = re.compile(r"[.]\d+$")
 _INLINED = re.compile(r"^(.*/_\d+/|StatefulPartitionedCall/)")
@@ -61,179 +48,6 @@ _CALLS = frozenset(
 """Op types that only call or compile others, which have events of their own."""
 _DERIVED_LINES = ("Steps", "XLA Modules", "XLA Ops", "XLA TraceMe", "Framework", "Source", "Launch Stats")
 """Lines of a device that repeat what its streams hold."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TfDataOp:
-    """One op of a tf.data pipeline, over all its iterators."""
-
-    name: str
-    """As in ``MapAndBatch``; what TensorFlow fused is one op."""
-    path: str
-    """From the consumer on: ``Prefetch::MapAndBatch``."""
-    dataset: str
-    """TensorFlow's name of the dataset; its number counts from the source: ``MapDataset:4``."""
-    thread: str
-    """The kind of thread that asked it for elements for the longest time."""
-    calls: int
-    total_s: float
-    """From being asked for an element to giving it, summed."""
-    self_s: float
-    """The same without the ops that it asked on the same thread; waiting for other threads is in it."""
-    work_s: float
-    """What it cost: the functions that it ran, on any thread, and its own time unless that is waiting."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OpTime:
-    """Time of all runs of the ops of one type and name, without ops inside them."""
-
-    type: str
-    """``XLA:MatMul`` for an op inside of what XLA compiled."""
-    name: str
-    where: str
-    """``host``, or the device whose plane shows it."""
-    calls: int
-    seconds: float
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Compiles:
-    """What one function, or one cluster of auto-clustering, cost to trace and to compile."""
-
-    name: str
-    calls: int
-    """Calls from Python; 0 for what other functions call."""
-    count: int
-    """How often XLA compiled it."""
-    seconds: float
-    """From the start of the op that compiled to the run of what came out."""
-    traces: int
-    trace_s: float
-    """Building its graph in Python; the functions that it traced in turn are in it."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Steps:
-    """Steps that the program marked with ``tf.profiler.experimental.Trace(name, step_num=...)``."""
-
-    name: str
-    count: int
-    mean_s: float
-    longest_s: float
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProfileReport:
-    """One run's profile. Of several hosts ops and compiles are summed."""
-
-    run: str
-    hosts: tuple[str, ...]
-    seconds: float
-    """How long the profiler watched; of several hosts the longest."""
-    busy_threads: float
-    """How many threads of a host ran ops, compiled or read on average; sleeping inside an op counts too."""
-    device_busy_s: float | None
-    """How long the busiest device ran anything; None without a device's events."""
-    waiting_s: float | None
-    """How long the consumer was inside its get-next, on the host that waited most; one that runs beside the
-    step counts too. None where no iterator is in the profile."""
-    compile_s: float
-    """How long something was being compiled, on the host that compiled most."""
-    trace_s: float
-    """The same for tracing."""
-    tfdata_ops: tuple[TfDataOp, ...]
-    """Dearest first, by ``work_s`` and then ``self_s``."""
-    ops: tuple[OpTime, ...]
-    """The dearest, dearest first."""
-    compiles: tuple[Compiles, ...]
-    steps: tuple[Steps, ...]
-    notes: tuple[str, ...] = ()
-    """What the profiler itself had to say about the profile."""
-
-    @property
-    def verdict(self) -> str:
-        """One sentence in figures."""
-        share = 1 / self.seconds
-        waiting = (
-            "waiting for input: no iterator in the profile"
-            if self.waiting_s is None
-            else f"waiting for input {min(1.0, self.waiting_s * share):.1%}"
-        )
-        return (
-            f"{waiting}, compiling {min(1.0, self.compile_s * share):.1%}, tracing "
-            f"{min(1.0, self.trace_s * share):.1%} of {self.seconds:.3g} s"
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """Figures as they are, the verdict, and what a profile can't tell."""
-        return {**dataclasses.asdict(self), "verdict": self.verdict, "limits": LIMITS}
-
-
-def read_profile(folder: Path | str) -> ProfileReport:
-    """The newest run of all profiles under ``folder``, as TensorBoard's ``--logdir`` takes it.
-
-    Errors: ValueError for a folder that is none or has no profile, and for a file that is no profile.
-    """
-    run, paths = _newest_run(Path(folder))
-    hosts = [_read_host(path) for path in paths]
-    waits = [host.waiting for host in hosts if host.waiting is not None]
-    device = [host.device for host in hosts if host.device is not None]
-    return ProfileReport(
-        run=_clean(run),
-        hosts=tuple(host.name for host in hosts),
-        seconds=max(host.window for host in hosts) / 1e12,
-        busy_threads=sum(host.busy / host.window for host in hosts) / len(hosts),
-        device_busy_s=max(device) / 1e12 if device else None,
-        waiting_s=max(waits) / 1e12 if waits else None,
-        compile_s=max(host.compiling for host in hosts) / 1e12,
-        trace_s=max(host.tracing for host in hosts) / 1e12,
-        tfdata_ops=_tfdata_ops(hosts),
-        ops=_ops(hosts),
-        compiles=_compiles(hosts),
-        steps=_steps(hosts),
-        notes=tuple(note for host in hosts for note in host.notes),
-    )
-
-
-def _newest_run(folder: Path) -> tuple[str, list[Path]]:
-    if not folder.is_dir():
-        raise ValueError(f"there is no folder {folder} to look for a profile in")
-    runs: dict[Path, list[Path]] = defaultdict(list)
-    for path in sorted(folder.rglob("*.xplane.pb")):
-        if path.is_file():
-            runs[path.parent].append(path)
-    if not runs:
-        raise ValueError(f"{folder} has no profile: no plugins/profile/RUN/HOST.xplane.pb in or under it")
-    # A run's name is the time of its start, and copying a folder keeps it.
-    newest = max(runs, key=lambda run: (run.name if _TIMED_RUN.match(run.name) else "", _time_of(run)))
-    return newest.name, runs[newest]
-
-
-def _time_of(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
-
-
-def _parse(path: Path) -> Any:
-    from google.protobuf.message import DecodeError
-    from tensorflow.tsl.profiler.protobuf import xplane_pb2
-
-    try:
-        size = path.stat().st_size
-        if size > _MOST_BYTES:
-            raise ValueError(f"{path} can't be parsed: {size} bytes, and a profile has at most {_MOST_BYTES}")
-        data = path.read_bytes()
-    except OSError as error:
-        raise ValueError(f"{path} can't be read: {error.strerror}") from error
-    if not data:
-        raise ValueError(f"{path} is empty: the job ended before its profile was written")
-    try:
-        return xplane_pb2.XSpace.FromString(data)
-    except DecodeError as error:
-        raise ValueError(f"{path} can't be parsed: it is damaged, or no TensorFlow profile") from error
 
 
 class _Frame:
@@ -279,7 +93,7 @@ class _Kind:
 
 
 @dataclass(slots=True)
-class _Host:
+class Host:
     """What one host's profile adds up to."""
 
     name: str
@@ -307,10 +121,10 @@ class _Host:
     executed: dict[int, int] = field(default_factory=lambda: defaultdict(int))
 
 
-def _read_host(path: Path) -> _Host:
-    space = _parse(path)
-    host = _Host(name=_clean(path.name.removesuffix(".xplane.pb")))
-    host.notes = [_clean(note) for note in (*space.errors, *space.warnings)][:TOP]
+def read_host(path: Path) -> Host:
+    space = parse(path)
+    host = Host(name=clean(path.name.removesuffix(".xplane.pb")))
+    host.notes = [clean(note) for note in (*space.errors, *space.warnings)][:MOST_NOTES]
     events: list[tuple[int, int]] = []
     for plane in space.planes:
         device = plane.name.startswith("/device:")
@@ -349,13 +163,13 @@ class _Plane:
 
     def __init__(self, plane: Any) -> None:
         self._plane = plane
-        self.place = _clean(plane.name.removeprefix("/device:"))
+        self.place = clean(plane.name.removeprefix("/device:"))
         self._events = {number: meta.name for number, meta in plane.event_metadata.items()}
         self._stats = {number: meta.name for number, meta in plane.stat_metadata.items()}
         self._kinds: dict[tuple[int, bool], _Kind | None] = {}
 
     def name(self, event: Any) -> str:
-        return _clean(self._events.get(event.metadata_id, ""))
+        return clean(self._events.get(event.metadata_id, ""))
 
     def stats(self, event: Any) -> dict[str, Any]:
         return {self._stats.get(stat.metadata_id, ""): self._value(stat) for stat in event.stats}
@@ -385,43 +199,43 @@ def _kind_of(raw: str, stats: dict[str, Any]) -> _Kind | None:
     name = raw[:_LONGEST_PATH].partition("#")[0]
     for stat, group in (("step_num", "step"), ("tf_function_call", "function")):
         if stat in stats:
-            return _Kind(group, _clean(name))
+            return _Kind(group, clean(name))
     if name.startswith("Iterator::"):
-        path = _clean(_NUMBERS.sub("", name.removeprefix("Iterator::")), _LONGEST_PATH)
-        return _Kind("iterator", path, dataset=_clean(str(stats.get("name", ""))))
+        path = clean(_NUMBERS.sub("", name.removeprefix("Iterator::")), _LONGEST_PATH)
+        return _Kind("iterator", path, dataset=clean(str(stats.get("name", ""))))
     if _COMPILE.match(name):
         passes, _, of = name.partition(":")
         return _Kind("compile", of if passes == "HLO Transforms" else "", passes)
     for group, pattern in _NAMED.items():
         if pattern.match(name):
-            return _Kind(group, _clean(name))
+            return _Kind(group, clean(name))
     return _op_of(name, stats)
 
 
 def _op_of(name: str, stats: dict[str, Any]) -> _Kind | None:
     if "hlo_op" in stats:
-        return _Kind("op", _clean(str(stats["hlo_op"])), _xla_type(stats["hlo_op"]))
+        return _Kind("op", clean(str(stats["hlo_op"])), _xla_type(stats["hlo_op"]))
     if name.startswith("ExecutorState::ProcessAsync::Start"):
         return _Kind("op", "", "call")
     before, colon, after = name.rpartition(":")
     if colon and before and not before.endswith(":") and after.isidentifier():
         calls = after in _CALLS or _CALLED.match(after)
-        return _Kind("op", _clean(_INLINED.sub("", before)), "call" if calls else _clean(after))
+        return _Kind("op", clean(_INLINED.sub("", before)), "call" if calls else clean(after))
     return None
 
 
 def _xla_type(op: Any) -> str:
     """``MatMul.6`` is one of the ops of type MatMul."""
-    return f"XLA:{_clean(_NUMBERED.sub('', str(op)))}"
+    return f"XLA:{clean(_NUMBERED.sub('', str(op)))}"
 
 
 def _module(name: str) -> str:
     """The function or cluster that the user knows behind XLA's name of a module."""
     match = _MODULE.match(name)
-    return _clean(next(part for part in match.groups() if part) if match else name)
+    return clean(next(part for part in match.groups() if part) if match else name)
 
 
-def _clean(text: str, most: int = _LONGEST_NAME) -> str:
+def clean(text: str, most: int = _LONGEST_NAME) -> str:
     """A name from the file that a terminal can show."""
     shown = "".join(letter if letter.isprintable() else "?" for letter in text[:most])
     return shown + "…" if len(text) > most else shown
@@ -447,11 +261,11 @@ def _frames(reader: _Plane, line: Any) -> Iterator[_Frame]:
         yield frame
 
 
-def _add_thread(host: _Host, reader: _Plane, line: Any) -> None:
+def _add_thread(host: Host, reader: _Plane, line: Any) -> None:
     frames = list(_frames(reader, line))
     for frame in frames:
         _take_from_outer(frame)
-    thread = _clean(line.name.partition("/")[0])
+    thread = clean(line.name.partition("/")[0])
     for frame in frames:
         if frame.group == "iterator":
             _add_iterator(host, frame, thread)
@@ -474,7 +288,7 @@ def _add_thread(host: _Host, reader: _Plane, line: Any) -> None:
 def _is_busy(frame: _Frame) -> bool | None:
     """Whether a thread works there; False where it waits, None where only the events inside tell."""
     if frame.group == "iterator":
-        return not _hands_over(frame.name) if "::" in frame.name else None
+        return not hands_over(frame.name) if "::" in frame.name else None
     if frame.group == "get_next" or frame.kind.type.startswith("IteratorGetNext"):
         return False
     if frame.group == "op":
@@ -482,7 +296,7 @@ def _is_busy(frame: _Frame) -> bool | None:
     return True if frame.group in ("executor", "compile", "codegen", "trace") else None
 
 
-def _add_op(host: _Host, frame: _Frame) -> None:
+def _add_op(host: Host, frame: _Frame) -> None:
     if frame.kind.type.startswith("IteratorGetNext"):
         host.spans["waiting"].append(frame.span)
     elif frame.kind.type != "call":
@@ -491,7 +305,7 @@ def _add_op(host: _Host, frame: _Frame) -> None:
         sums[1] += frame.own
 
 
-def _add_work(host: _Host, frame: _Frame) -> None:
+def _add_work(host: Host, frame: _Frame) -> None:
     """Of tf.data's own threads, and of the functions that it runs."""
     if frame.group == "executor":
         host.executed[_id(frame)] += frame.own
@@ -501,7 +315,7 @@ def _add_work(host: _Host, frame: _Frame) -> None:
         host.produced[frame.owner] += frame.own
 
 
-def _add_function(host: _Host, frame: _Frame) -> None:
+def _add_function(host: Host, frame: _Frame) -> None:
     if frame.group == "function":
         host.compiles[frame.name][0] += 1
         return
@@ -533,7 +347,7 @@ def _id(frame: _Frame) -> int:
     return number % 2**64 if isinstance(number, int) else 0
 
 
-def _add_iterator(host: _Host, frame: _Frame, thread: str) -> None:
+def _add_iterator(host: Host, frame: _Frame, thread: str) -> None:
     sums = host.iterators[frame.name]
     sums[0] += 1
     sums[1] += frame.end - frame.begin
@@ -544,7 +358,7 @@ def _add_iterator(host: _Host, frame: _Frame, thread: str) -> None:
         host.spans["root"].append(frame.span)
 
 
-def _add_compiles(host: _Host, frames: Sequence[_Frame]) -> None:
+def _add_compiles(host: Host, frames: Sequence[_Frame]) -> None:
     """XLA compiles before it runs: a compiling op compiles from its start to the run that follows."""
     signs: dict[int, list[_Frame]] = defaultdict(list)
     for frame in frames:
@@ -569,7 +383,7 @@ def _add_compiles(host: _Host, frames: Sequence[_Frame]) -> None:
         sums[2] += span[1] - span[0]
 
 
-def _add_bare_compiles(host: _Host, signs: Sequence[_Frame]) -> None:
+def _add_bare_compiles(host: Host, signs: Sequence[_Frame]) -> None:
     """Compiles that no op asked for: each has several events, the passes before the backend among them."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     name = "a function"
@@ -583,19 +397,19 @@ def _add_bare_compiles(host: _Host, signs: Sequence[_Frame]) -> None:
         host.compiles[name][1] += max(each.values())
 
 
-def _add_device(host: _Host, reader: _Plane, line: Any) -> None:
+def _add_device(host: Host, reader: _Plane, line: Any) -> None:
     for event in line.events:
         stats = reader.stats(event)
         if "hlo_op" in stats:
-            name, kind = _clean(str(stats["hlo_op"])), _xla_type(stats["hlo_op"])
+            name, kind = clean(str(stats["hlo_op"])), _xla_type(stats["hlo_op"])
         else:
-            name, _, kind = _clean(str(stats.get("tf_op", ""))).rpartition(":")
+            name, _, kind = clean(str(stats.get("tf_op", ""))).rpartition(":")
         sums = host.ops[reader.place, kind or "kernel", name or reader.name(event)]
         sums[0] += 1
         sums[1] += max(0, event.duration_ps)
 
 
-def _settle(host: _Host) -> None:
+def _settle(host: Host) -> None:
     """What only all threads together tell."""
     waiting = host.spans.get("waiting") or host.spans.get("root")
     host.waiting = _length(waiting) if waiting else None
@@ -623,130 +437,5 @@ def _length(spans: Iterable[tuple[int, int]]) -> int:
     return total
 
 
-def _hands_over(path: str) -> bool:
+def hands_over(path: str) -> bool:
     return _HANDS_OVER.match(path.rpartition("::")[2]) is not None
-
-
-def _tfdata_ops(hosts: Sequence[_Host]) -> tuple[TfDataOp, ...]:
-    found = []
-    for path in {path: None for host in hosts for path in host.iterators if "::" in path}:
-        having = [host for host in hosts if path in host.iterators]
-        calls, total, own = (sum(column) for column in zip(*(h.iterators[path] for h in having), strict=True))
-        produced = sum(host.produced.get(path, 0) for host in having)
-        threads = having[0].threads[path]
-        found.append(
-            TfDataOp(
-                name=path.rpartition("::")[2],
-                path=path.partition("::")[2],
-                dataset=having[0].datasets[path],
-                thread=max(threads, key=lambda each: threads[each]),
-                calls=calls,
-                total_s=total / 1e12,
-                self_s=own / 1e12,
-                work_s=(produced if _hands_over(path) else max(own, produced)) / 1e12,
-            )
-        )
-    return tuple(sorted(found, key=lambda op: (-op.work_s, -op.self_s, op.path)))
-
-
-def _ops(hosts: Sequence[_Host]) -> tuple[OpTime, ...]:
-    sums: dict[tuple[str, str, str], list[int]] = defaultdict(lambda: [0, 0])
-    for host in hosts:
-        for key, (calls, time) in host.ops.items():
-            sums[key][0] += calls
-            sums[key][1] += time
-    found = [
-        OpTime(type=kind, name=name, where=where, calls=calls, seconds=time / 1e12)
-        for (where, kind, name), (calls, time) in sums.items()
-    ]
-    return tuple(sorted(found, key=lambda op: (-op.seconds, op.type, op.name))[:TOP])
-
-
-def _compiles(hosts: Sequence[_Host]) -> tuple[Compiles, ...]:
-    sums: dict[str, list[int]] = {}
-    for host in hosts:
-        for name, figures in host.compiles.items():
-            sums[name] = [a + b for a, b in zip(sums.get(name, [0] * 5), figures, strict=True)]
-    found = [
-        Compiles(
-            name=name, calls=calls, count=count, seconds=time / 1e12, traces=traces, trace_s=traced / 1e12
-        )
-        for name, (calls, count, time, traces, traced) in sums.items()
-        if count or traces
-    ]
-    return tuple(sorted(found, key=lambda each: (-each.seconds, -each.trace_s, each.name)))
-
-
-def _steps(hosts: Sequence[_Host]) -> tuple[Steps, ...]:
-    times: dict[str, list[int]] = defaultdict(list)
-    for host in hosts:
-        for name, each in host.steps.items():
-            times[name] += each
-    return tuple(
-        Steps(name=name, count=len(each), mean_s=sum(each) / len(each) / 1e12, longest_s=max(each) / 1e12)
-        for name, each in sorted(times.items())
-    )
-
-
-def show_profile(report: ProfileReport, console: Console) -> None:
-    """Print the whole."""
-    console.print(f"[bold]{escape(report.verdict)}[/bold]", soft_wrap=True)
-    busy = f"{report.busy_threads:.1f} threads of a host busy on average"
-    if report.device_busy_s is not None:
-        busy += f", the device {min(1.0, report.device_busy_s / report.seconds):.1%} of the time"
-    console.print(escape(f"run {report.run} of {', '.join(report.hosts)}: {busy}"), soft_wrap=True)
-    for note in report.notes:
-        console.print(f"[yellow]{escape(note)}[/yellow]", soft_wrap=True)
-    for steps in report.steps:
-        line = (
-            f"{steps.count} steps marked {steps.name}: {steps.mean_s * 1e3:.3g} ms on average, the longest "
-            f"{steps.longest_s * 1e3:.3g} ms"
-        )
-        console.print(escape(line), soft_wrap=True)
-    if report.tfdata_ops:
-        _show_tfdata(report, console)
-    if report.ops:
-        table = _table("the dearest ops", ("type", "name", "where"), ("calls", "ms"))
-        for op in report.ops:
-            table.add_row(escape(op.type), escape(op.name), escape(op.where), str(op.calls), _ms(op.seconds))
-        console.print(table)
-    if report.compiles:
-        names = ("calls", "traced", "ms", "compiled", "ms")
-        table = _table("traced and compiled in this time", ("function",), names)
-        for each in report.compiles:
-            table.add_row(
-                escape(each.name), str(each.calls or ""), str(each.traces), _ms(each.trace_s),
-                str(each.count), _ms(each.seconds),
-            )  # fmt: skip
-        console.print(table)
-    console.print(escape(LIMITS), soft_wrap=True, style="dim")
-
-
-def _show_tfdata(report: ProfileReport, console: Console) -> None:
-    names = ("calls", "work ms", "self ms", "total ms")
-    table = _table("tf.data, dearest first", ("op", "dataset", "asked by"), names)
-    for op in report.tfdata_ops:
-        table.add_row(
-            escape(op.name), escape(op.dataset), escape(op.thread), str(op.calls), _ms(op.work_s),
-            _ms(op.self_s), _ms(op.total_s),
-        )  # fmt: skip
-    console.print(table)
-    note = (
-        "work: the functions that the op ran, on any thread, and its own time unless it waits for threads; "
-        "self: without the ops that it asked on its thread; a dataset's number counts from the source"
-    )
-    console.print(note, soft_wrap=True, style="dim")
-
-
-def _table(title: str, texts: Sequence[str], figures: Sequence[str]) -> Table:
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    for name in texts:
-        table.add_column(name)
-    for name in figures:
-        table.add_column(name, justify="right")
-    return table
-
-
-def _ms(seconds: float) -> str:
-    value = seconds * 1e3
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
