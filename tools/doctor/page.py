@@ -84,6 +84,7 @@ def _view(diagnosis: Diagnosis) -> dict[str, Any]:
         "unfinished": facts.unfinished,
         "failed": _code_line(step.failed_place) if step and step.failed and step.failed_place else None,
         "title": _title(diagnosis),
+        "nothing_found": terminal.nothing_found(diagnosis),
         "findings": [_finding(each) for each in diagnosis.findings],
         "ladder": _ladder(facts),
         "notes": terminal.notes_words(facts) if facts.rows else [],

@@ -188,7 +188,76 @@ def profiler(facts: Facts, outlook: Outlook) -> Iterator[Finding]:
         )
 
 
-RULES = (again, not_compilable, host_reads, profiler)
+def unknown_shapes(facts: Facts, outlook: Outlook) -> Iterator[Finding]:
+    """A dataset whose elements may vary in shape: each new shape is one more trace, and one more compile."""
+    if facts.step is None or not facts.rows:
+        return
+    last = facts.rows[-1]
+    for part in last.element:
+        if "?" not in part and "..." not in part:
+            continue
+        unknown = ", ".join("?" if each == "?" else "0" for each in _dimensions(part))
+        batch_only = unknown.startswith("?") and "?" not in unknown[1:] and "..." not in part
+        batches = [row for row in facts.rows if row.call.endswith("batch")]
+        source = (
+            next((row for row in batches if not row.arguments.get("drop_remainder")), None)
+            if batch_only
+            else next(
+                (row for row in facts.rows if any("?" in each or "..." in each for each in row.element)), None
+            )
+        )
+        if source is None:
+            continue
+        yield Finding(
+            kind="unknown-shape",
+            severity="note",
+            place=source.place,
+            message=f"elements are {', '.join(last.element)}: what is ? may change from step to step, and "
+            f"this .{source.call} is where it is lost.",
+            fix=f".{source.call}(..., drop_remainder=True)"
+            if batch_only
+            else "# tf.ensure_shape(image, [height, width, channels]) in the mapped function",
+            predicted_gain=1.0,
+            sure="read",
+        )
+        return
+
+
+def switch_xla(facts: Facts, outlook: Outlook) -> Iterator[Finding]:
+    """XLA switched the way in which the step is slower, measured both ways behind the first compiles."""
+    step, other = facts.step, facts.other_jit
+    if (
+        step is None
+        or other is None
+        or not step.step_per_s
+        or not other.step_per_s
+        or step.failed
+        or other.failed
+    ):
+        return
+    function = max(step.functions, key=lambda each: each.calls, default=None)
+    if function is None or function.place is None or step.compile_share > RARE_SHARE:
+        return
+    ratio = other.step_per_s / step.step_per_s
+    gain = min(ratio, step.loader_per_s / step.step_per_s) if step.loader_per_s else ratio
+    if gain < WARNING_GAIN:
+        return
+    jit = any(each.jit for each in step.functions)
+    yield Finding(
+        kind="jit",
+        severity="note",
+        place=function.place,
+        message=f"{function.name} takes {1e3 / step.step_per_s:.4g} ms {'with' if jit else 'without'} XLA, "
+        f"{1e3 / other.step_per_s:.4g} ms {'without' if jit else 'with'} it (compiling took "
+        f"{(step if jit else other).compile_s:.3g} s).",
+        fix=f"@tf.function(jit_compile={not jit})",
+        predicted_gain=gain,
+        sure="measured",
+        changes=[{"kind": "jit", "value": not jit}],
+    )
+
+
+RULES = (again, not_compilable, host_reads, profiler, unknown_shapes, switch_xla)
 
 
 def _observed(step: StepFacts) -> float:
