@@ -231,6 +231,8 @@ class Facts:
     """Bytes of each file that the pipeline's names name."""
     memory_mib: float = 0.0
     """Of the machine."""
+    other_cores: float = 0.0
+    """Cores that other processes kept busy while it was measured, the most of all measuring processes."""
     unfinished: str | None = None
     """What it was doing when its time was over."""
 

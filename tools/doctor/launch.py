@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from loaders.cli import RunFailed
+from tools.measure.sampler import Sampler, usage
 
 _POLL_S = 0.05
 _GRACE_S = 3.0
@@ -26,6 +27,8 @@ class Said:
     found: dict[str, Any] = field(default_factory=dict)
     cut_off_while: str | None = None
     """What it was doing when its time was over."""
+    other_cores: float | None = None
+    """Cores that other processes kept busy meanwhile, on average; None where it was too short to tell."""
 
 
 def measure(job: dict[str, Any], *, timeout_s: float, tell: Callable[[str], None]) -> Said:
@@ -50,27 +53,33 @@ def measure(job: dict[str, Any], *, timeout_s: float, tell: Callable[[str], None
                 start_new_session=True,
             )
             try:
-                pending = b""
-                while True:
-                    ended = process.poll() is not None
-                    pending += facts.read()
-                    *lines, pending = pending.split(b"\n")
-                    for line in map(json.loads, lines):
-                        if "doing" in line:
-                            doing = line["doing"]
-                            tell(doing)
-                        elif "found" in line:
-                            said.found |= line["found"]
-                        else:
-                            failed = line
-                    if ended:
-                        break
-                    if time.monotonic() > deadline:
-                        said.cut_off_while = doing
-                        return said
-                    time.sleep(_POLL_S)
+                with Sampler(process.pid) as watch:
+                    pending = b""
+                    while True:
+                        ended = process.poll() is not None
+                        pending += facts.read()
+                        *lines, pending = pending.split(b"\n")
+                        for line in map(json.loads, lines):
+                            if "doing" in line:
+                                doing = line["doing"]
+                                tell(doing)
+                            elif "found" in line:
+                                said.found |= line["found"]
+                            else:
+                                failed = line
+                        if ended:
+                            break
+                        if time.monotonic() > deadline:
+                            said.cut_off_while = doing
+                            break
+                        time.sleep(_POLL_S)
             finally:
                 end(process)
+        samples = watch.samples()
+        if samples["at_s"]:
+            said.other_cores = usage(samples, 0.0, samples["at_s"][-1], 0)["other_cores"]
+        if said.cut_off_while is not None:
+            return said
         if failed is not None:
             raise (ValueError if failed["status"] == 2 else RunFailed)(failed["failed"])
         if process.returncode != 0:

@@ -46,7 +46,7 @@ def serial_map(facts: Facts, outlook: Outlook) -> Iterator[Finding]:
             severity=severity_of(gain),
             place=row.place,
             message=f"this map runs on one core: {why}. {_cost(outlook, number)}{_dearest(mapped)}",
-            fix=f"{row.place.code.strip()}  # with num_parallel_calls=tf.data.AUTOTUNE",
+            fix=".map(..., num_parallel_calls=tf.data.AUTOTUNE)",
             predicted_gain=gain,
             sure="modelled",
             changes=[_argument(row, "num_parallel_calls", -1)],
@@ -193,7 +193,7 @@ def no_prefetch(facts: Facts, outlook: Outlook) -> Iterator[Finding]:
         message="nothing prefetches, and TensorFlow may not add it: dataset and step take turns "
         f"({facts.step.loader_per_s:.4g} and {facts.step.step_per_s:.4g} a second alone, "
         f"{facts.step.coupled_per_s:.4g} together).",
-        fix=f"{last.place.code.strip()}  # with .prefetch(tf.data.AUTOTUNE) at the end",
+        fix=".prefetch(tf.data.AUTOTUNE)  # as the last call, before with_options",
         predicted_gain=gain,
         sure="modelled",
         changes=[

@@ -80,14 +80,17 @@ def run(config: DoctorConfig, *, tell: Tell) -> Diagnosis:
     tell(f"this takes about {expected_s(config):.0f} s, and no more than {config.budget_s:.0f} s")
     known: dict[str, Any] = {}
     unfinished: str | None = None
+    other_cores = 0.0
     for job in _jobs(config):
         left_s = config.budget_s - (time.monotonic() - began)
         if left_s < LEAST_S or unfinished:
             break
         said = _measure(job, known, timeout_s=left_s, tell=tell)
         unfinished = said.cut_off_while
+        other_cores = max(other_cores, said.other_cores or 0.0)
     facts = facts_of(known)
     facts.unfinished = unfinished
+    facts.other_cores = other_cores
     diagnosis = diagnosis_of(config, facts)
     if config.verify and not unfinished:
         verify(

@@ -14,6 +14,7 @@ from rich.table import Table
 from tools.doctor.facts import Facts
 from tools.doctor.findings import Finding
 from tools.doctor.result import Diagnosis, ladder_of
+from tools.measure.sampler import DISTURBED_SHARE
 
 _COLOURS = {"error": "bold red", "warning": "yellow", "note": "dim"}
 _WIDTH = 118
@@ -126,6 +127,11 @@ def _ladder(facts: Facts) -> Table:
 
 def notes_words(facts: Facts) -> Sequence[str]:
     notes = []
+    if facts.other_cores > DISTURBED_SHARE * facts.cores:
+        notes.append(
+            f"other processes kept {facts.other_cores:.1f} of {facts.cores} cores busy meanwhile: the "
+            "figures are those of a disturbed machine"
+        )
     if facts.real is not None and facts.rows and facts.rows[-1].rate is not None:
         written, real = facts.rows[-1].rate.per_s, facts.real.per_s
         notes.append(
