@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 from loaders.cli import RunFailed
-from tools.doctor import capacity, launch, rules_data, rules_speed, rules_step
+from tools.doctor import capacity, launch, rules_files, rules_memory, rules_order, rules_step, rules_threads
 from tools.doctor.chain import Call, build
 from tools.doctor.drain import drain, without_optimisations
 from tools.doctor.facts import Facts, Loop, Mapped, Place, Rate, Row, StepFacts, from_json
@@ -437,7 +437,15 @@ class TestRules:
         assert held(1_000) == []
 
     def test_every_rule_is_asked(self) -> None:
-        assert set(RULES) == {*rules_step.RULES, *rules_speed.RULES, *rules_data.RULES}
+        modules = (rules_step, rules_threads, rules_files, rules_memory, rules_order)
+        assert set(RULES) == {rule for module in modules for rule in module.RULES}
+        for module in modules:
+            rules = {
+                name
+                for name, each in vars(module).items()
+                if callable(each) and each.__module__ == module.__name__ and not name.startswith("_")
+            }
+            assert rules - {rule.__name__ for rule in module.RULES} <= {"Again", "causes"}
 
 
 class TestVerdict:

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tools.measure.patterns import Pattern, find_period, name_pattern
+from tools.measure.patterns import Pattern, name_pattern
+from tools.measure.periods import find_period
 
 Floats = npt.NDArray[np.float64]
 Make = Callable[[np.random.Generator], Floats]

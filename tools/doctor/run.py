@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tools.doctor import rules_data, rules_speed, rules_step
+from tools.doctor import rules_files, rules_memory, rules_order, rules_step, rules_threads
 from tools.doctor.config import DoctorConfig
 from tools.doctor.facts import Facts, StepFacts, from_json
 from tools.doctor.findings import find
@@ -18,7 +18,13 @@ from tools.doctor.verdict import judge
 from tools.doctor.verify import verify
 from tools.doctor.xla_advice import advise
 
-RULES = (*rules_step.RULES, *rules_speed.RULES, *rules_data.RULES)
+RULES = (
+    *rules_step.RULES,
+    *rules_threads.RULES,
+    *rules_files.RULES,
+    *rules_memory.RULES,
+    *rules_order.RULES,
+)
 
 MEASURE_S = 1.0
 """Of each prefix: long enough for the ladder's rates to agree with a hand-written timing within a tenth."""
