@@ -37,7 +37,7 @@ def photographs():
     files = sorted(glob(DATA + "/photos/train-*.tfrecord"))
     options = tf.data.Options()
     options.deterministic = False
-    options.experimental_optimization.inject_prefetch = False
+    options.experimental_optimization.apply_default_optimizations = False
     ds = tf.data.TFRecordDataset(files)
     ds = ds.repeat()
     ds = ds.shuffle(256)
