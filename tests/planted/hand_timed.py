@@ -1,9 +1,10 @@
 """Holds the ladder against timings written by hand: ``python -m tests.planted.hand_timed [NAME…]``.
 
 Each prefix of a pipeline is timed in turn by the ladder and by hand, three times, in one process. By hand
-means a ``for`` loop, or ``reduce`` where elements are so fast that Python would be timed; what ``reduce`` itself
-takes is measured on numbers and taken off, and elements that take less than that are left out. The ratios of
-the medians are printed; the exit status is 1 where one is more than a tenth away from 1.
+means a ``for`` loop, or ``reduce`` where elements are so fast that Python would be timed; what ``reduce``
+itself takes is measured on numbers and taken off, and elements that take less than that are left out. The
+ratios of the medians are printed; the exit status is 1 where one is more than a tenth away from 1.
+"""
 
 from __future__ import annotations
 
