@@ -21,7 +21,7 @@ from PIL import Image
 from loaders.records import frame_record
 from loaders.writer import bytes_feature, encode_example, int64_feature
 
-VERSION = 1
+VERSION = 2
 """To be raised when a maker below writes other files."""
 
 MAX_LEN = 8
