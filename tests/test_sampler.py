@@ -145,7 +145,7 @@ class TestLive:
         assert seen["other_cores"] == pytest.approx(max(0.0, rest), abs=0.25)
 
     def test_what_sampling_costs_is_counted_and_small(self) -> None:
-        """That it keeps below COST_LIMIT is held in `TestPause`; here a stop can come just behind a sample."""
+        """That it keeps below COST_LIMIT is held in TestPause; here a stop can come just behind a sample."""
         with child(IDLE) as process, Sampler(process.pid) as sampler:
             time.sleep(1.5)
             assert sampled(sampler)
